@@ -1,0 +1,2 @@
+//! Wiring only.
+fn main() {}
