@@ -1,1 +1,21 @@
-//! Placeholder: replaced by its author within the hour.
+//! What is on the wire, in the log and on the API.
+//!
+//! This crate holds every shape and every rule that more than one tier must agree on: how a reported
+//! event is read ([`event`], [`batch`]), how events fold into a run ([`fold`]), what a log record carries
+//! ([`record`]), who may do what ([`credential`]), what can be asked of runs ([`filter`]) and how an error
+//! looks ([`fault`]). It is pure: no socket, no clock, no task. Time comes in as an argument.
+//!
+//! It deliberately does not know where events are kept, how they travel, or which database holds runs.
+//!
+//! Start reading at [`event::Event`], then [`fold::RunState`].
+
+pub mod batch;
+pub mod credential;
+pub mod digest;
+pub mod event;
+pub mod fault;
+pub mod fold;
+pub mod ids;
+pub mod limits;
+pub mod record;
+pub mod timestamp;

@@ -1,0 +1,66 @@
+//! The error every endpoint answers with: `{"error", "message", "status", "details"?}`.
+
+use serde::Serialize;
+
+/// An error as the API shows it. `message` is for a person and says what is wrong and where for 4xx; for 5xx it
+/// says nothing of the inside.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fault {
+    /// Stable code, for programs: `invalid_parameter`, `unauthorized`, ...
+    #[serde(rename = "error")]
+    pub code: &'static str,
+    /// What a person should read.
+    pub message: String,
+    /// The HTTP status, repeated in the body.
+    pub status: u16,
+    /// Machine-readable particulars, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<serde_json::Value>,
+    /// Whole seconds for the `Retry-After` header (429 and 503). Not in the body.
+    #[serde(skip)]
+    pub retry_after_s: Option<u32>,
+}
+
+impl Fault {
+    /// An error with a status, a stable code and a message.
+    pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), status, details: None, retry_after_s: None }
+    }
+
+    /// 400: something in the request is wrong; the message names it.
+    pub fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(400, code, message)
+    }
+
+    /// 401: no credential, or one nobody knows.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(401, "unauthorized", message)
+    }
+
+    /// 403: a known credential that may not do this.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(403, "forbidden", message)
+    }
+
+    /// 404: there is no such thing, or none that the caller may see.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(404, "not_found", message)
+    }
+
+    /// 503 with `Retry-After`: something is away or full for a while; nothing was accepted.
+    pub fn unavailable(message: impl Into<String>, retry_after_s: u32) -> Self {
+        Self { retry_after_s: Some(retry_after_s), ..Self::new(503, "unavailable", message) }
+    }
+
+    /// 500 that tells nothing of the inside.
+    pub fn internal() -> Self {
+        Self::new(500, "internal_error", "the server failed; the failure is in its log")
+    }
+
+    /// Adds particulars.
+    #[must_use]
+    pub fn with_details(mut self, details: serde_json::Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
