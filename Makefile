@@ -1,0 +1,53 @@
+# Everything a person or CI does here. `make test` is all of it and needs nothing but the tools named in README.md.
+
+VENV := target/venv
+CLIENTS := target/clients
+ENGINE := deploy/engine/node_modules/.package-lock.json
+PYTHON ?= python3
+PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+
+.PHONY: run build engine lint test test-rust test-python bench clean
+
+run: engine ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
+	cargo build --locked --release --bin spindle
+	target/release/spindle serve
+
+build: ## Builds the release binary.
+	cargo build --locked --release --bin spindle
+
+engine: $(ENGINE) ## Fetches the embedded ClickHouse engine for this machine.
+
+$(ENGINE): deploy/engine/package.json deploy/engine/package-lock.json
+	cd deploy/engine && npm ci --no-audit --no-fund
+	@touch $@
+
+lint: ## Formatting and lints, warnings as errors.
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+test: engine lint test-rust test-python ## Everything; what CI runs.
+
+test-rust: engine
+	cargo test --locked --workspace
+
+# The real clients live in an environment of their own: their pinned dependencies exclude those of the test tools.
+test-python: engine $(VENV)/ready $(CLIENTS)/ready
+	cargo build --locked --bin spindle
+	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
+
+$(VENV)/ready: tests/python/requirements.txt
+	$(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+$(CLIENTS)/ready: tests/python/clients.txt
+	$(PYTHON) -m venv --clear $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+bench: engine build ## Load generator against a server of its own; prints the numbers of docs/guide/benchmark.md.
+	target/release/spindle bench
+
+clean:
+	cargo clean
+	rm -rf deploy/engine/node_modules
