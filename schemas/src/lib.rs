@@ -14,6 +14,7 @@ pub mod credential;
 pub mod digest;
 pub mod event;
 pub mod fault;
+pub mod filter;
 pub mod fold;
 pub mod ids;
 pub mod limits;
