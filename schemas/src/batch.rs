@@ -1,1 +1,241 @@
-//! Being written.
+//! Reading `{"events": [...]}` in one pass: each event's fields, and where its own bytes begin and end.
+//!
+//! serde_json reads every value; this module only steps from one to the next, because it must know the exact span
+//! of each event (so that bytes can be passed through) and must take lists inside of lists as deep as clients were
+//! seen to nest them, which serde_json's own bound of 128 levels would refuse.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::event::{self, Event, EventFault, Fields};
+use crate::fault::Fault;
+use crate::limits;
+use crate::timestamp::UnixMs;
+
+/// The events of a body, in order, lists of events flattened.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// One for each event, good or bad.
+    pub slots: Vec<Slot<'a>>,
+}
+
+/// One event of a batch.
+#[derive(Debug)]
+pub struct Slot<'a> {
+    /// Place in the flattened batch, from 0.
+    pub index: usize,
+    /// The event's own bytes.
+    pub raw: &'a str,
+    /// The event, or why it is rejected.
+    pub event: Result<Event<'a>, EventFault>,
+}
+
+/// Reads a body. An error means that the body as a whole is not `{"events": [...]}`; a bad event among good ones is
+/// in its slot. `now_ms` bounds timestamps in the future.
+pub fn read(body: &[u8], now_ms: UnixMs) -> Result<Batch<'_>, Fault> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        Fault::bad_request(
+            "invalid_json",
+            format!("the body is not UTF-8 at byte {}", error.valid_up_to()),
+        )
+    })?;
+    let mut reader = Reader {
+        text,
+        at: 0,
+        now_ms,
+    };
+    let slots = reader.body()?;
+    Ok(Batch { slots })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    now_ms: UnixMs,
+}
+
+impl<'a> Reader<'a> {
+    fn body(&mut self) -> Result<Vec<Slot<'a>>, Fault> {
+        if self.peek() != Some(b'{') {
+            // Whether it is JSON at all decides what the caller has to mend.
+            self.value::<IgnoredAny>()?;
+            self.end()?;
+            return Err(not_a_batch());
+        }
+        self.at += 1;
+        let mut slots = None;
+        let mut is_first = true;
+        loop {
+            match self.peek() {
+                Some(b'}') if is_first => break,
+                Some(b'"') if is_first => {}
+                Some(b'}') => break,
+                Some(b',') if !is_first => {
+                    self.at += 1;
+                    if self.peek() != Some(b'"') {
+                        return Err(self.unexpected());
+                    }
+                }
+                _ => return Err(self.unexpected()),
+            }
+            is_first = false;
+            let key = self.value::<String>()?;
+            self.expect(b':')?;
+            if key != "events" {
+                self.value::<IgnoredAny>()?;
+            } else if self.peek() != Some(b'[') {
+                self.value::<IgnoredAny>()?;
+                return Err(not_a_batch());
+            } else if slots.is_some() {
+                return Err(Fault::bad_request(
+                    "invalid_body",
+                    "`events` stands in the body twice",
+                ));
+            } else {
+                slots = Some(self.events()?);
+            }
+        }
+        self.at += 1;
+        self.end()?;
+        slots.ok_or_else(not_a_batch)
+    }
+
+    /// The list of events, lists inside of it flattened: a loop with a count instead of recursion.
+    fn events(&mut self) -> Result<Vec<Slot<'a>>, Fault> {
+        let mut slots = Vec::new();
+        let mut depth = 0usize;
+        // Whether a value (not a comma) must, or may, come next.
+        let mut before_value = true;
+        let mut may_close = true;
+        loop {
+            match self.peek() {
+                Some(b'[') if before_value => {
+                    depth += 1;
+                    if depth > limits::EVENT_LIST_DEPTH {
+                        let message = format!(
+                            "lists of events nest deeper than {}",
+                            limits::EVENT_LIST_DEPTH
+                        );
+                        return Err(Fault::bad_request("invalid_body", message));
+                    }
+                    self.at += 1;
+                    may_close = true;
+                }
+                Some(b']') if may_close => {
+                    self.at += 1;
+                    depth -= 1;
+                    before_value = false;
+                    if depth == 0 {
+                        return Ok(slots);
+                    }
+                }
+                Some(b',') if !before_value => {
+                    self.at += 1;
+                    before_value = true;
+                    may_close = false;
+                }
+                Some(_) if before_value => {
+                    slots.push(self.event(slots.len())?);
+                    before_value = false;
+                    may_close = true;
+                }
+                _ => return Err(self.unexpected()),
+            }
+        }
+    }
+
+    fn event(&mut self, index: usize) -> Result<Slot<'a>, Fault> {
+        let start = self.at;
+        let fields = self.value::<Fields<'a>>()?;
+        let raw = &self.text[start..self.at];
+        let refused = |code, rest: String| {
+            Err(EventFault {
+                code,
+                message: format!("events[{index}] {rest}"),
+            })
+        };
+        let event = if raw.len() > limits::EVENT_BYTES {
+            refused(
+                "event_too_large",
+                format!(
+                    "is {} bytes; the limit is {}",
+                    raw.len(),
+                    limits::EVENT_BYTES
+                ),
+            )
+        } else if event::is_too_deep(raw) {
+            refused(
+                "too_deep",
+                format!("nests deeper than {} levels", limits::EVENT_VALUE_DEPTH),
+            )
+        } else {
+            Event::from_fields(fields, index, self.now_ms)
+        };
+        Ok(Slot { index, raw, event })
+    }
+
+    /// Reads one JSON value from here and steps behind it.
+    fn value<T: Deserialize<'a>>(&mut self) -> Result<T, Fault> {
+        self.peek();
+        let rest = &self.text[self.at..];
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<T>();
+        match stream.next() {
+            Some(Ok(value)) => {
+                self.at += stream.byte_offset();
+                Ok(value)
+            }
+            Some(Err(error)) => Err(not_json(self.at + offset_of(rest, &error))),
+            None => Err(not_json(self.text.len())),
+        }
+    }
+
+    /// Skips blanks and looks at the next byte.
+    fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while matches!(bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Fault> {
+        if self.peek() != Some(byte) {
+            return Err(self.unexpected());
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Fault> {
+        if self.peek().is_some() {
+            Err(self.unexpected())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn unexpected(&self) -> Fault {
+        not_json(self.at)
+    }
+}
+
+fn not_json(at: usize) -> Fault {
+    Fault::bad_request("invalid_json", format!("the body is not JSON at byte {at}"))
+}
+
+fn not_a_batch() -> Fault {
+    Fault::bad_request("invalid_body", "the body must be {\"events\": [...]}")
+}
+
+/// Where in `text` serde_json stopped: it counts lines and columns, a body is better served by bytes.
+fn offset_of(text: &str, error: &serde_json::Error) -> usize {
+    let line_start = text
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum::<usize>();
+    (line_start + error.column().saturating_sub(1)).min(text.len())
+}
+
+#[cfg(test)]
+mod tests;

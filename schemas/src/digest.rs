@@ -1,1 +1,275 @@
-//! Being written.
+//! The identity of an event.
+//!
+//! Clients send a batch again after a time-out, so two deliveries of one event must be recognised. The identity is
+//! the `event_id` the client gave, or a 128-bit hash of the event's canonical content: blanks outside of strings, the
+//! order of an object's keys and the way a string is escaped do not count. Numbers count as written (`1` and `1.0`
+//! differ): clients that repeat themselves repeat their own spelling. The hash is XXH3-128: quick, and not meant to
+//! withstand someone who looks for collisions inside of his own project.
+
+use std::borrow::Cow;
+
+use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
+
+use crate::ids::{AppId, EventId, ProjectId};
+
+const SEED_STRING: u64 = 1;
+const SEED_SCALAR: u64 = 2;
+const SEED_ARRAY: u64 = 3;
+const SEED_OBJECT: u64 = 4;
+const SEED_PAIR: u64 = 5;
+const SEED_GIVEN: u64 = 6;
+const SEED_CONTENT: u64 = 7;
+
+/// Computes event identities within one project and app.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    scope: u128,
+}
+
+impl Identity {
+    /// Identities of events of this project and app; the same content in another one is another event.
+    pub fn new(project: &ProjectId, app: &AppId) -> Self {
+        let project = xxh3_128(project.as_str().as_bytes());
+        let app = xxh3_128(app.as_str().as_bytes());
+        Self {
+            scope: pair(project, app, SEED_PAIR),
+        }
+    }
+
+    /// The identity of an event that carries an `event_id`.
+    pub fn given(&self, event_id: &str) -> EventId {
+        EventId(pair(self.scope, xxh3_128(event_id.as_bytes()), SEED_GIVEN))
+    }
+
+    /// The identity of an event by its content. `json` must be one valid JSON value of bounded depth, as
+    /// [`crate::batch::read`] hands out.
+    pub fn of_content(&self, json: &str) -> EventId {
+        let mut walker = Walker { text: json, at: 0 };
+        EventId(pair(self.scope, walker.value(), SEED_CONTENT))
+    }
+}
+
+fn pair(left: u128, right: u128, seed: u64) -> u128 {
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&left.to_le_bytes());
+    bytes[16..].copy_from_slice(&right.to_le_bytes());
+    xxh3_128_with_seed(&bytes, seed)
+}
+
+/// Walks a JSON text that is known to be valid. On text that is not, it ends and gives some value; it never panics.
+struct Walker<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Walker<'_> {
+    fn value(&mut self) -> u128 {
+        match self.peek() {
+            Some(b'{') => self.object(),
+            Some(b'[') => self.array(),
+            Some(b'"') => self.string(),
+            _ => self.scalar(),
+        }
+    }
+
+    fn object(&mut self) -> u128 {
+        self.at += 1;
+        // Addition makes the order of the keys irrelevant; each pair is hashed on its own before.
+        let mut sum = 0u128;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    let key = self.string();
+                    if self.peek() == Some(b':') {
+                        self.at += 1;
+                    }
+                    sum = sum.wrapping_add(pair(key, self.value(), SEED_PAIR));
+                }
+                Some(b',') => self.at += 1,
+                _ => break,
+            }
+        }
+        self.at += 1;
+        xxh3_128_with_seed(&sum.to_le_bytes(), SEED_OBJECT)
+    }
+
+    fn array(&mut self) -> u128 {
+        self.at += 1;
+        let mut sum = 0u128;
+        loop {
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') | None => break,
+                Some(_) => {
+                    let before = self.at;
+                    sum = pair(sum, self.value(), SEED_ARRAY);
+                    if self.at == before {
+                        break;
+                    }
+                }
+            }
+        }
+        self.at += 1;
+        xxh3_128_with_seed(&sum.to_le_bytes(), SEED_ARRAY)
+    }
+
+    fn string(&mut self) -> u128 {
+        let bytes = self.text.as_bytes();
+        let start = self.at + 1;
+        let mut end = start;
+        let mut escaped = false;
+        loop {
+            match memchr::memchr2(b'"', b'\\', bytes.get(end..).unwrap_or_default()) {
+                Some(skip) if bytes[end + skip] == b'"' => {
+                    end += skip;
+                    break;
+                }
+                Some(skip) => {
+                    escaped = true;
+                    end += skip + 2;
+                }
+                None => {
+                    end = bytes.len();
+                    break;
+                }
+            }
+        }
+        self.at = end + 1;
+        let content = self.text.get(start..end).unwrap_or_default();
+        let content = if escaped {
+            unescape(self.text.get(start - 1..end + 1), content)
+        } else {
+            Cow::Borrowed(content)
+        };
+        xxh3_128_with_seed(content.as_bytes(), SEED_STRING)
+    }
+
+    fn scalar(&mut self) -> u128 {
+        let bytes = self.text.as_bytes();
+        let start = self.at.min(bytes.len());
+        let length = bytes[start..]
+            .iter()
+            .position(|byte| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t'))
+            .unwrap_or(bytes.len() - start);
+        self.at = start + length;
+        xxh3_128_with_seed(&bytes[start..self.at], SEED_SCALAR)
+    }
+
+    /// Skips blanks and looks at the next byte.
+    fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while matches!(bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
+    }
+}
+
+/// Escapes that stand for no text (half of a surrogate pair) count as written.
+fn unescape<'a>(quoted: Option<&str>, raw: &'a str) -> Cow<'a, str> {
+    quoted
+        .and_then(|quoted| serde_json::from_str::<String>(quoted).ok())
+        .map_or(Cow::Borrowed(raw), Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    fn identity() -> Identity {
+        Identity::new(&ProjectId::new("default"), &AppId::new("app"))
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                proptest::collection::btree_map(".{0,4}", inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// The same value, written in another way: keys turned round, blanks, every letter escaped.
+    fn written_otherwise(value: &Value, out: &mut String) {
+        let quote = |text: &str, out: &mut String| {
+            out.push('"');
+            for unit in text.encode_utf16() {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+            out.push('"');
+        };
+        match value {
+            Value::Object(map) => {
+                out.push_str("{ ");
+                for (position, (key, inner)) in map.iter().rev().enumerate() {
+                    out.push_str(if position > 0 { "\n, " } else { "" });
+                    quote(key, out);
+                    out.push_str("\t: ");
+                    written_otherwise(inner, out);
+                }
+                out.push_str(" }");
+            }
+            Value::Array(items) => {
+                out.push_str("[\r\n");
+                for (position, inner) in items.iter().enumerate() {
+                    out.push_str(if position > 0 { " , " } else { "" });
+                    written_otherwise(inner, out);
+                }
+                out.push_str(" ]");
+            }
+            Value::String(text) => quote(text, out),
+            other => out.push_str(&other.to_string()),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_way_it_is_written_does_not_count(value in any_json()) {
+            let mut other = String::new();
+            written_otherwise(&value, &mut other);
+            prop_assert_eq!(identity().of_content(&value.to_string()), identity().of_content(&other));
+        }
+
+        #[test]
+        fn different_content_is_a_different_event(left in any_json(), right in any_json()) {
+            prop_assume!(left != right);
+            prop_assert_ne!(identity().of_content(&left.to_string()), identity().of_content(&right.to_string()));
+        }
+
+        #[test]
+        fn invalid_text_ends_without_panic(text in "[\\[\\]{}\",:\\\\a1 é]{0,40}") {
+            identity().of_content(&text);
+        }
+    }
+
+    #[test]
+    fn swapping_values_between_keys_is_a_different_event() {
+        let (left, right) = (r#"{"a":1,"b":2}"#, r#"{"a":2,"b":1}"#);
+        assert_ne!(identity().of_content(left), identity().of_content(right));
+        assert_ne!(
+            identity().of_content("[[1],2]"),
+            identity().of_content("[1,[2]]")
+        );
+        assert_ne!(identity().of_content("\"1\""), identity().of_content("1"));
+    }
+
+    #[test]
+    fn project_and_app_are_part_of_the_identity() {
+        let ids: std::collections::BTreeSet<_> = [("p", "a"), ("p", "b"), ("q", "a")]
+            .map(|(project, app)| {
+                Identity::new(&ProjectId::new(project), &AppId::new(app)).given("e1")
+            })
+            .into();
+        assert_eq!(ids.len(), 3, "(T1)");
+        assert_ne!(identity().given("e1"), identity().of_content("\"e1\""));
+    }
+}

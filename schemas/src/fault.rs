@@ -24,7 +24,13 @@ pub struct Fault {
 impl Fault {
     /// An error with a status, a stable code and a message.
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), status, details: None, retry_after_s: None }
+        Self {
+            code,
+            message: message.into(),
+            status,
+            details: None,
+            retry_after_s: None,
+        }
     }
 
     /// 400: something in the request is wrong; the message names it.
@@ -49,12 +55,19 @@ impl Fault {
 
     /// 503 with `Retry-After`: something is away or full for a while; nothing was accepted.
     pub fn unavailable(message: impl Into<String>, retry_after_s: u32) -> Self {
-        Self { retry_after_s: Some(retry_after_s), ..Self::new(503, "unavailable", message) }
+        Self {
+            retry_after_s: Some(retry_after_s),
+            ..Self::new(503, "unavailable", message)
+        }
     }
 
     /// 500 that tells nothing of the inside.
     pub fn internal() -> Self {
-        Self::new(500, "internal_error", "the server failed; the failure is in its log")
+        Self::new(
+            500,
+            "internal_error",
+            "the server failed; the failure is in its log",
+        )
     }
 
     /// Adds particulars.

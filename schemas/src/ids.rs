@@ -45,7 +45,9 @@ impl ProjectId {
     /// Whether `text` can name a project: 1 to 64 of `[a-z0-9-]`. No `/`, so that `project/app` is unambiguous as a log key.
     pub fn is_valid(text: &str) -> bool {
         (1..=64).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
     }
 }
 

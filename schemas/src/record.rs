@@ -1,1 +1,132 @@
-//! Being written.
+//! What a log record of accepted events carries beside its payload.
+//!
+//! The payload is `{"events": [...]}`, the events' own bytes: a whole request body where that was possible. The
+//! headers say whose events these are, because the payload never does (T1). The version is there so that a newer
+//! binary can stand beside an older one on one log.
+
+use std::fmt;
+
+use crate::ids::{AppId, ProjectId};
+use crate::timestamp::UnixMs;
+
+const VERSION: &str = "1";
+
+/// The headers of a record of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// The project the credential belongs to.
+    pub project: ProjectId,
+    /// The app all events of the record belong to.
+    pub app: AppId,
+    /// When the batch was accepted.
+    pub received_at_ms: UnixMs,
+    /// How many events the payload holds.
+    pub events: u32,
+}
+
+/// A record whose headers are not those of a record of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderFault {
+    /// The header that is missing or not understood.
+    pub header: &'static str,
+}
+
+impl fmt::Display for HeaderFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "header `{}` is missing or not understood", self.header)
+    }
+}
+
+impl std::error::Error for HeaderFault {}
+
+impl RecordHeader {
+    /// The log's key: all records of one project and app stay in order (L2). A project never contains `/`.
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.project, self.app)
+    }
+
+    /// As headers of a log record.
+    pub fn encode(&self) -> Vec<(String, Vec<u8>)> {
+        [
+            ("v", VERSION.to_owned()),
+            ("project", self.project.to_string()),
+            ("app", self.app.to_string()),
+            ("received_at_ms", self.received_at_ms.to_string()),
+            ("events", self.events.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.into_bytes()))
+        .into()
+    }
+
+    /// Reads them back; unknown headers are left alone.
+    pub fn decode<'a>(
+        headers: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+    ) -> Result<Self, HeaderFault> {
+        let text = |name: &'static str| {
+            headers
+                .clone()
+                .find(|(key, _)| *key == name)
+                .and_then(|(_, value)| std::str::from_utf8(value).ok())
+                .ok_or(HeaderFault { header: name })
+        };
+        if text("v")? != VERSION {
+            return Err(HeaderFault { header: "v" });
+        }
+        let project = text("project")?;
+        if !ProjectId::is_valid(project) {
+            return Err(HeaderFault { header: "project" });
+        }
+        Ok(Self {
+            project: ProjectId::new(project),
+            app: AppId::new(text("app")?),
+            received_at_ms: text("received_at_ms")?.parse().map_err(|_| HeaderFault {
+                header: "received_at_ms",
+            })?,
+            events: text("events")?
+                .parse()
+                .map_err(|_| HeaderFault { header: "events" })?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decode(headers: &[(String, Vec<u8>)]) -> Result<RecordHeader, HeaderFault> {
+        RecordHeader::decode(
+            headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_slice())),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn headers_are_read_back_as_written(project in "[a-z0-9-]{1,64}", app in ".{0,40}", at: i64, events: u32) {
+            let header = RecordHeader {
+                project: ProjectId::new(project), app: AppId::new(app), received_at_ms: at, events,
+            };
+            prop_assert_eq!(decode(&header.encode()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn a_missing_or_newer_header_is_named() {
+        let header = RecordHeader {
+            project: ProjectId::new("p"),
+            app: AppId::new("a"),
+            received_at_ms: 1,
+            events: 2,
+        };
+        for name in ["v", "project", "app", "received_at_ms", "events"] {
+            let mut headers = header.encode();
+            headers.retain(|(key, _)| key != name);
+            assert_eq!(decode(&headers).unwrap_err().header, name);
+        }
+        let mut headers = header.encode();
+        headers[0].1 = b"2".to_vec();
+        assert_eq!(decode(&headers).unwrap_err().header, "v");
+    }
+}

@@ -1,1 +1,100 @@
-//! Being written.
+//! Times as clients write them, kept as Unix milliseconds UTC.
+
+use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
+
+/// A point in time: milliseconds since 1970-01-01T00:00:00Z.
+pub type UnixMs = i64;
+
+/// Reads a time from text: ISO 8601 with any offset and precision, or without zone (then UTC), with `T` or a blank
+/// between date and time. Finer parts are cut to the millisecond. `None` when it is none of these.
+pub fn parse_text(text: &str) -> Option<UnixMs> {
+    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+        return Some(time.timestamp_millis());
+    }
+    // RFC 3339 covers what nearly every client sends; the rest is tried in the order in which clients were seen.
+    for format in [
+        "%Y-%m-%d %H:%M:%S%.f",
+        "%Y-%m-%dT%H:%M:%S%.f",
+        "%Y-%m-%dT%H:%M",
+    ] {
+        if let Ok(time) = NaiveDateTime::parse_from_str(text, format) {
+            return Some(time.and_utc().timestamp_millis());
+        }
+    }
+    for format in [
+        "%Y-%m-%dT%H:%M:%S%.f%#z",
+        "%Y-%m-%d %H:%M:%S%.f%#z",
+        "%Y%m%dT%H%M%S%.f%#z",
+    ] {
+        if let Ok(time) = DateTime::parse_from_str(text, format) {
+            return Some(time.timestamp_millis());
+        }
+    }
+    None
+}
+
+/// Writes a time the way the API does: `2026-11-20T10:00:00.000Z`.
+///
+/// Times outside of what a calendar can show (year ±262,000) come out as the Unix epoch; such times are refused on
+/// the way in, so this does not happen to stored data.
+pub fn to_text(time_ms: UnixMs) -> String {
+    DateTime::<Utc>::from_timestamp_millis(time_ms)
+        .unwrap_or_default()
+        .to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_form_that_clients_send_means_the_same_moment() {
+        let expected = 1_795_188_141_941;
+        for text in [
+            "2026-11-20T14:42:21.941Z",
+            "2026-11-20T14:42:21.941077Z",
+            "2026-11-20T14:42:21.941077+00:00",
+            "2026-11-20T16:42:21.941+02:00",
+            "2026-11-20T09:12:21.941-05:30",
+            "2026-11-20 14:42:21.941077",
+            "2026-11-20T14:42:21.941",
+            "2026-11-20T14:42:21.941+0000",
+            "2026-11-20T15:42:21.941+01",
+            "2026-11-20 14:42:21.941999999Z",
+        ] {
+            assert_eq!(parse_text(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_time_is_none() {
+        for text in [
+            "",
+            "yesterday",
+            "2026-13-01T00:00:00Z",
+            "2026-11-20",
+            "12:00",
+            "1795185741941",
+        ] {
+            assert_eq!(parse_text(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_before_the_epoch_are_cut_downwards() {
+        assert_eq!(parse_text("1969-12-31T23:59:59.9999Z"), Some(-1));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(time_ms in -62_135_596_800_000i64..253_402_300_799_999) {
+            prop_assert_eq!(parse_text(&to_text(time_ms)), Some(time_ms));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,40}") {
+            let _ = parse_text(&text);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! From raw fields to an [`Event`], for both dialects.
+
+use std::borrow::Cow;
+
+use super::fields::Fields;
+use super::values::{self, Named, as_text, lookup};
+use super::{Custom, Event, FieldFault, Signs, Tokens, effect, run_name_of};
+use crate::timestamp::UnixMs;
+
+/// Reads an event of either dialect.
+pub(crate) fn read(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
+    if fields.is_no_object {
+        return Err(FieldFault::new("not_an_object", " must be an object").trimmed());
+    }
+    // The old clients write `runId`; what they send without a run still shows by `event`.
+    if fields.run_id.is_none() && (fields.old_run_id.is_some() || fields.old_event.is_some()) {
+        read_old(fields, now_ms)
+    } else {
+        read_own(fields, now_ms)
+    }
+}
+
+impl FieldFault {
+    /// For a fault of the event itself, whose sentence does not go on with a field.
+    fn trimmed(mut self) -> Self {
+        self.rest = format!("(event){}", self.rest);
+        self
+    }
+}
+
+/// What the names of the two dialects resolve to before the rest is read.
+struct Naming<'a> {
+    name: Cow<'a, str>,
+    custom: Option<Custom>,
+    run_name: Option<Cow<'a, str>>,
+    kind: Option<Cow<'a, str>>,
+    model: Option<Cow<'a, str>>,
+    run_id: Named<'a>,
+    parent_run_id: Named<'a>,
+    app: Named<'a>,
+}
+
+fn read_own(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
+    let name = values::name(("name", fields.name))?
+        .ok_or_else(|| FieldFault::new("missing_field", "name is required"))?;
+    let custom = match name.as_ref() {
+        "saved" => Some(Custom::Saved),
+        "unsaved" => Some(Custom::Unsaved),
+        "chat" => Some(Custom::Chat),
+        "feedback" => Some(Custom::Feedback),
+        _ => None,
+    };
+    let run_name = match &name {
+        Cow::Borrowed(name) => Cow::Borrowed(run_name_of(name)),
+        Cow::Owned(name) => Cow::Owned(run_name_of(name).to_owned()),
+    };
+    let naming = Naming {
+        custom,
+        run_name: Some(run_name),
+        kind: values::name(("type", fields.kind))?,
+        model: values::name(("model", fields.model))?,
+        run_id: ("run_id", fields.run_id),
+        parent_run_id: ("parent_run_id", fields.parent_run_id),
+        app: ("app_id", fields.app_id),
+        name,
+    };
+    let tokens = Tokens {
+        prompt: values::count(("prompt_tokens", fields.prompt_tokens))?,
+        completion: values::count(("completion_tokens", fields.completion_tokens))?,
+        total: values::count(("total_tokens", fields.total_tokens))?,
+        cached: values::count(("cached_tokens", fields.cached_tokens))?,
+        reasoning: values::count(("reasoning_tokens", fields.reasoning_tokens))?,
+    };
+    finish(fields, naming, tokens, now_ms)
+}
+
+fn read_old(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
+    let kind = values::name(("type", fields.kind))?;
+    let event = values::name(("event", fields.old_event))?;
+    let run_name = values::name(("name", fields.name))?;
+    let (name, custom): (Cow<'_, str>, _) = match (kind.as_deref(), event.as_deref()) {
+        (_, Some("feedback")) => ("feedback".into(), Some(Custom::Feedback)),
+        (Some("chat"), _) | (Some("thread"), Some("chat")) => ("chat".into(), Some(Custom::Chat)),
+        (Some("thread"), Some(event)) => (format!("thread_{event}").into(), Some(Custom::Thread)),
+        (Some(kind), Some(event)) => (format!("{kind}_{event}").into(), None),
+        _ => {
+            return Err(FieldFault::new(
+                "missing_field",
+                "type and event are required beside runId",
+            ));
+        }
+    };
+    // What an old client calls the name of a model call is the model it asked for.
+    let asked_model = if kind.as_deref() == Some("llm") {
+        run_name.clone()
+    } else {
+        None
+    };
+    let naming = Naming {
+        name,
+        custom,
+        run_name,
+        model: values::name(("model", fields.model))?.or(asked_model),
+        kind,
+        run_id: ("runId", fields.old_run_id),
+        parent_run_id: ("parentRunId", fields.old_parent_run_id),
+        app: ("app", fields.old_app),
+    };
+    let usage = values::object(("tokensUsage", fields.old_tokens))?;
+    let tokens = Tokens {
+        prompt: values::count(("tokensUsage.prompt", lookup(&usage, "prompt")))?,
+        completion: values::count(("tokensUsage.completion", lookup(&usage, "completion")))?,
+        total: values::count(("tokensUsage.total", lookup(&usage, "total")))?,
+        cached: values::count(("tokensUsage.promptCached", lookup(&usage, "promptCached")))?,
+        reasoning: None,
+    };
+    finish(fields, naming, tokens, now_ms)
+}
+
+/// What both dialects have in common.
+fn finish<'a>(
+    fields: Fields<'a>,
+    naming: Naming<'a>,
+    tokens: Tokens,
+    now_ms: UnixMs,
+) -> Result<Event<'a>, FieldFault> {
+    let run_id = values::id(naming.run_id)?.ok_or_else(|| {
+        FieldFault::new("missing_field", format!("{} is required", naming.run_id.0))
+    })?;
+    let timestamp_ms = values::moment(fields.timestamp, now_ms)?;
+    let metadata = values::object(("metadata", fields.metadata))?;
+    let in_metadata = |name: &'static str, key: &str| (name, lookup(&metadata, key));
+    let error = values::error(fields.error);
+    let status = values::text(("status", fields.status), crate::limits::NAME_BYTES)?;
+    if !matches!(status.as_deref(), None | Some("success" | "error")) {
+        return Err(FieldFault::new(
+            "invalid_value",
+            "status must be \"success\" or \"error\"",
+        ));
+    }
+    let app = match values::id(naming.app)? {
+        None => values::id(in_metadata("metadata.app_id", "app_id"))?,
+        app => app,
+    };
+    let agent = match values::name(("agent", fields.agent))? {
+        // Metadata is free-form: a value of another type there is simply not an agent's name.
+        None => lookup(&metadata, "agent")
+            .and_then(as_text)
+            .filter(|text| is_name(text)),
+        agent => agent,
+    };
+    let user_email = match values::name(("user_email", fields.user_email))? {
+        None => lookup(&metadata, "user_email")
+            .and_then(as_text)
+            .filter(|text| is_name(text)),
+        user => user,
+    };
+    let user_email = match (user_email, fields.old_user_properties) {
+        (None, properties @ Some(_)) => values::object(("userProps", properties))
+            .ok()
+            .and_then(|pairs| lookup(&pairs, "email").and_then(as_text))
+            .filter(|text| is_name(text)),
+        (user, _) => user,
+    };
+    let mut tags = values::tags(("tags", fields.tags))?;
+    tags.extend(values::tags(("threadTags", fields.old_thread_tags))?);
+    if lookup(&metadata, "tags").is_some_and(|value| value.get().starts_with('[')) {
+        tags.extend(values::tags(in_metadata("metadata.tags", "tags"))?);
+    }
+    let effect = effect(
+        &naming.name,
+        Signs {
+            timestamp_ms,
+            duration_ms: values::duration(("duration_ms", fields.duration_ms))?,
+            failed: error.is_some() || status.as_deref() == Some("error"),
+            succeeded: status.as_deref() == Some("success"),
+            has_output: fields.output.is_some(),
+        },
+    );
+    let mut others = fields.others;
+    // Kept for whoever reads the run, though they mean nothing to Spindle.
+    others.extend(
+        fields
+            .old_user_properties
+            .map(|value| (Cow::Borrowed("userProps"), value)),
+    );
+    Ok(Event {
+        name: naming.name,
+        custom: naming.custom,
+        app,
+        run_id,
+        parent_run_id: values::parent_id(naming.parent_run_id)?,
+        timestamp_ms,
+        event_id: values::id(("event_id", fields.event_id))?,
+        effect,
+        run_name: naming.run_name,
+        kind: naming.kind,
+        input: fields.input,
+        output: fields.output,
+        error,
+        model: naming.model,
+        tokens,
+        cost: values::money(("cost", fields.cost))?,
+        agent,
+        user_email,
+        thread_id: values::id(("thread_id", fields.thread_id))?,
+        tags,
+        metadata,
+        others,
+    })
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= crate::limits::NAME_BYTES
+}
