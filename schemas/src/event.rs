@@ -184,20 +184,16 @@ pub(crate) fn effect(name: &str, signs: Signs) -> Effect {
     let at = signs.timestamp_ms;
     let last_part = name.rsplit('_').next().unwrap_or(name);
     let failed = signs.failed || last_part == "error";
-    let (opens, closes) = match last_part {
-        "start" => (true, signs.failed),
-        "end" | "error" => (false, true),
-        _ if name == "llm_call" || signs.has_output => (true, true),
-        _ => (false, signs.failed || signs.succeeded),
-    };
-    let length = if opens && closes {
-        signs.duration_ms.unwrap_or(0)
-    } else {
-        0
+    let is_one_shot = name == "llm_call" || signs.has_output;
+    let (opens, closes, length_ms) = match last_part {
+        "start" => (true, signs.failed, 0),
+        "end" | "error" => (false, true, 0),
+        _ if is_one_shot => (true, true, signs.duration_ms.unwrap_or(0)),
+        _ => (false, signs.failed || signs.succeeded, 0),
     };
     Effect {
         opened_at_ms: opens.then_some(at),
-        closed_at_ms: closes.then_some(at.saturating_add(length)),
+        closed_at_ms: closes.then_some(at.saturating_add(length_ms)),
         failed,
     }
 }

@@ -92,7 +92,8 @@ pub fn preview(value: &RawValue) -> Box<str> {
     let raw = value.get();
     let quoted = raw.starts_with('"');
     // Decoding a megabyte to show 256 characters would be waste: an escape is at most 12 bytes for one character.
-    let cut = cut_at(raw, limits::PREVIEW_CHARS * 12);
+    // One character more than shown, because the cut may halve the last one.
+    let cut = cut_at(raw, (limits::PREVIEW_CHARS + 1) * 12 + 1);
     if quoted && cut.len() == raw.len() {
         let text = crate::event::text_of(value).unwrap_or(Cow::Borrowed(raw));
         return first_chars(&text).into();
