@@ -1,0 +1,126 @@
+//! From payloads to durable records (L1).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use eventlog::{Log, LogError, Record};
+use futures::future::join_all;
+use schemas::fault::Fault;
+use schemas::ids::ProjectId;
+use schemas::record::RecordHeader;
+
+use crate::metrics::Metrics;
+use crate::plan::Payload;
+
+/// Records of one request that are appended side by side: enough to share a sync of the disk (X1).
+const APPENDS_AT_ONCE: usize = 64;
+/// Seconds after which a client may ask again when the log is full or away.
+const LOG_RETRY_S: u32 = 5;
+
+/// Appends to the log and keeps count.
+pub(crate) struct Appender {
+    log: Arc<dyn Log>,
+    metrics: Metrics,
+    /// Whether the last append failed: a log that is away is told once, not at each request.
+    is_failing: AtomicBool,
+}
+
+impl Appender {
+    pub(crate) fn new(log: Arc<dyn Log>, metrics: Metrics) -> Self {
+        Self {
+            log,
+            metrics,
+            is_failing: AtomicBool::new(false),
+        }
+    }
+
+    /// Appends all payloads; `Ok` when all are durable (L1). After an error some may be: the client sends the batch
+    /// again, and the events' identities make that harmless.
+    pub(crate) async fn append(
+        &self,
+        project: &ProjectId,
+        payloads: Vec<Payload>,
+        now_ms: i64,
+    ) -> Result<(), Fault> {
+        let mut rest = payloads.into_iter();
+        loop {
+            // Each append is begun after the one before it, so that records of one key stay in order (L2), and all
+            // that were begun are waited for: a dropped one might be in the log without being counted.
+            let begun = rest
+                .by_ref()
+                .take(APPENDS_AT_ONCE)
+                .map(|payload| self.append_one(project, payload, now_ms));
+            let results = join_all(begun).await;
+            if results.is_empty() {
+                self.tell_recovery();
+                return Ok(());
+            }
+            // A log that is full or away is not asked for more.
+            if let Some(error) = results.into_iter().find_map(Result::err) {
+                self.tell_failure(&error);
+                return Err(fault(&error));
+            }
+        }
+    }
+
+    async fn append_one(
+        &self,
+        project: &ProjectId,
+        payload: Payload,
+        now_ms: i64,
+    ) -> Result<(), LogError> {
+        let Payload { app, events, bytes } = payload;
+        let header = RecordHeader {
+            project: project.clone(),
+            app,
+            received_at_ms: now_ms,
+            events,
+        };
+        let record = Record {
+            key: Bytes::from(header.key()),
+            headers: header
+                .encode()
+                .into_iter()
+                .map(|(name, value)| (name, Bytes::from(value)))
+                .collect(),
+            payload: bytes,
+        };
+        self.log.append(record).await?;
+        self.metrics.records.inc();
+        self.metrics.appended.inc_by(u64::from(events));
+        Ok(())
+    }
+
+    fn tell_failure(&self, error: &LogError) {
+        self.metrics.append_failures.inc();
+        if !self.is_failing.swap(true, Ordering::Relaxed) {
+            if error.is_retryable() || matches!(error, LogError::Closed) {
+                tracing::warn!(%error, "the event log takes no records; clients are told to send again");
+            } else {
+                tracing::error!(%error, "the event log refused a record");
+            }
+        }
+    }
+
+    fn tell_recovery(&self) {
+        if self.is_failing.load(Ordering::Relaxed) && self.is_failing.swap(false, Ordering::Relaxed)
+        {
+            tracing::info!("the event log takes records again");
+        }
+    }
+}
+
+fn fault(error: &LogError) -> Fault {
+    match error {
+        LogError::Full(_) => {
+            Fault::unavailable("the event log is full; send the batch again", LOG_RETRY_S)
+        }
+        LogError::Unavailable(_) | LogError::Closed => {
+            Fault::unavailable("the event log is away; send the batch again", LOG_RETRY_S)
+        }
+        LogError::TooLarge { .. } | LogError::NotAssigned(_) | LogError::Damaged(_) => {
+            Fault::internal()
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The bound on memory for bodies (X1): what is being read, checked or appended, over all requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use prometheus::IntGauge;
+
+/// Counts the bytes of bodies in flight against a limit.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    limit: usize,
+    used: AtomicUsize,
+    gauge: IntGauge,
+}
+
+impl InFlight {
+    pub(crate) fn new(limit: usize, gauge: IntGauge) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            used: AtomicUsize::new(0),
+            gauge,
+        })
+    }
+
+    /// Begins a body. Bytes are counted as they arrive, not as they are announced: a client that announces much
+    /// and sends nothing takes nothing from others.
+    pub(crate) fn begin(self: &Arc<Self>) -> Reservation {
+        Reservation {
+            in_flight: Arc::clone(self),
+            bytes: 0,
+        }
+    }
+}
+
+/// The bytes of one body; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    in_flight: Arc<InFlight>,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// Takes `bytes` more; `false` when that would pass the limit, and then nothing is taken.
+    #[must_use]
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let InFlight { limit, used, gauge } = &*self.in_flight;
+        let before = used.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > *limit {
+            used.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        self.bytes += bytes;
+        gauge.add(bytes as i64);
+        true
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.in_flight.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.in_flight.gauge.sub(self.bytes as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_reserved_is_given_back_and_never_passes_the_limit() {
+        let gauge = IntGauge::new("g", "g").unwrap();
+        let in_flight = InFlight::new(100, gauge.clone());
+        let mut first = in_flight.begin();
+        let mut second = in_flight.begin();
+        assert!(first.grow(60));
+        assert!(!second.grow(41));
+        assert!(second.grow(40));
+        assert_eq!(gauge.get(), 100);
+        drop(first);
+        assert!(second.grow(60));
+        drop(second);
+        assert_eq!(gauge.get(), 0);
+    }
+}

@@ -1,0 +1,112 @@
+//! What is counted. Labels come from closed sets, never from a request.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+/// From a batch in memory to a client at the end of its time.
+const SECONDS: &[f64] = &[
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+];
+
+/// Classes of answers.
+const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+
+/// The metrics of this tier.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics {
+    /// Events answered as accepted.
+    pub(crate) accepted: IntCounter,
+    /// Events made durable in the log, answered or not: what the processor will see (P4).
+    pub(crate) appended: IntCounter,
+    /// Records made durable in the log.
+    pub(crate) records: IntCounter,
+    /// Appends that failed.
+    pub(crate) append_failures: IntCounter,
+    /// Decompressed bytes of bodies that were read whole.
+    pub(crate) body_bytes: IntCounter,
+    /// Decompressed bytes of bodies in flight.
+    pub(crate) in_flight_bytes: IntGauge,
+    rejected: IntCounterVec,
+    request_seconds: Histogram,
+    responses: [IntCounter; CLASSES.len()],
+}
+
+impl Metrics {
+    pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounter::new(name, help)?;
+            registry
+                .register(Box::new(counter.clone()))
+                .map(|()| counter)
+        };
+        let rejected = IntCounterVec::new(
+            Opts::new(
+                "spindle_ingest_rejected_events_total",
+                "Events rejected one by one, by reason.",
+            ),
+            &["reason"],
+        )?;
+        registry.register(Box::new(rejected.clone()))?;
+        let responses = IntCounterVec::new(
+            Opts::new(
+                "spindle_ingest_responses_total",
+                "Answers of /api/report, by class of status.",
+            ),
+            &["class"],
+        )?;
+        registry.register(Box::new(responses.clone()))?;
+        let request_seconds = Histogram::with_opts(
+            HistogramOpts::new(
+                "spindle_ingest_request_seconds",
+                "From the request's head to its answer.",
+            )
+            .buckets(SECONDS.to_vec()),
+        )?;
+        registry.register(Box::new(request_seconds.clone()))?;
+        let in_flight_bytes = IntGauge::new(
+            "spindle_ingest_in_flight_bytes",
+            "Decompressed bytes of bodies being read or appended.",
+        )?;
+        registry.register(Box::new(in_flight_bytes.clone()))?;
+        Ok(Self {
+            accepted: counter(
+                "spindle_ingest_accepted_events_total",
+                "Events answered as accepted.",
+            )?,
+            appended: counter(
+                "spindle_ingest_appended_events_total",
+                "Events made durable in the log.",
+            )?,
+            records: counter(
+                "spindle_ingest_appended_records_total",
+                "Records made durable in the log.",
+            )?,
+            append_failures: counter(
+                "spindle_ingest_append_failures_total",
+                "Records the log did not take.",
+            )?,
+            body_bytes: counter(
+                "spindle_ingest_body_bytes_total",
+                "Decompressed bytes of bodies read whole.",
+            )?,
+            in_flight_bytes,
+            rejected,
+            request_seconds,
+            responses: CLASSES.map(|class| responses.with_label_values(&[class])),
+        })
+    }
+
+    /// Events rejected; `reason` is one of the codes of `schemas::event`.
+    pub(crate) fn rejected(&self, reason: &'static str, events: u64) {
+        self.rejected.with_label_values(&[reason]).inc_by(events);
+    }
+
+    /// One answer.
+    pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
+        self.request_seconds.observe(took.as_secs_f64());
+        let class = usize::from(status.as_u16() / 100).clamp(2, 5) - 2;
+        self.responses[class].inc();
+    }
+}

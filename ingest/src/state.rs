@@ -1,0 +1,53 @@
+//! What every request shares.
+
+use std::sync::Arc;
+
+use eventlog::Log;
+use prometheus::Registry;
+
+use crate::append::Appender;
+use crate::auth::Authenticator;
+use crate::config::IngestConfig;
+use crate::error::IngestError;
+use crate::in_flight::InFlight;
+use crate::metrics::Metrics;
+use crate::rate::Rates;
+
+/// The tier's parts, made once; clones share them.
+#[derive(Clone)]
+pub struct IngestState(pub(crate) Arc<Parts>);
+
+pub(crate) struct Parts {
+    pub(crate) config: IngestConfig,
+    pub(crate) auth: Arc<dyn Authenticator>,
+    pub(crate) appender: Arc<Appender>,
+    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) key_rates: Option<Rates>,
+    pub(crate) keyless_rates: Option<Rates>,
+    pub(crate) metrics: Metrics,
+}
+
+impl IngestState {
+    /// Checks the settings, registers the metrics and puts the parts together.
+    pub fn new(
+        config: IngestConfig,
+        log: Arc<dyn Log>,
+        auth: Arc<dyn Authenticator>,
+        registry: &Registry,
+    ) -> Result<Self, IngestError> {
+        let faults = config.faults();
+        if !faults.is_empty() {
+            return Err(IngestError::Config(faults));
+        }
+        let metrics = Metrics::new(registry)?;
+        Ok(Self(Arc::new(Parts {
+            auth,
+            appender: Arc::new(Appender::new(log, metrics.clone())),
+            in_flight: InFlight::new(config.in_flight_bytes, metrics.in_flight_bytes.clone()),
+            key_rates: Rates::new(config.key_events_per_second, config.burst),
+            keyless_rates: Rates::new(config.keyless_events_per_second, config.burst),
+            metrics,
+            config,
+        })))
+    }
+}
