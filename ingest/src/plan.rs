@@ -92,12 +92,10 @@ impl Rejections {
 /// events' own bytes are put together anew, one payload for each app, more where one would be too large for a record.
 pub(crate) fn plan(body: Bytes, apps: &Apps, now_ms: i64) -> Result<Plan, Fault> {
     let mut sorter = Sorter::new(apps);
-    for slot in batch::read(&body, now_ms)?.slots {
-        match slot.event {
-            Ok(event) => sorter.good(slot.index, slot.raw, event.app.as_deref()),
-            Err(fault) => sorter.rejections.add(slot.index, fault),
-        }
-    }
+    batch::visit(&body, now_ms, |slot| match slot.event {
+        Ok(event) => sorter.good(slot.index, slot.raw, event.app.as_deref()),
+        Err(fault) => sorter.rejections.add(slot.index, fault),
+    })?;
     let Sorter {
         apps,
         mut events,

@@ -33,29 +33,42 @@ pub struct Slot<'a> {
 /// Reads a body. An error means that the body as a whole is not `{"events": [...]}`; a bad event among good ones is
 /// in its slot. `now_ms` bounds timestamps in the future.
 pub fn read(body: &[u8], now_ms: UnixMs) -> Result<Batch<'_>, Fault> {
+    let mut slots = Vec::new();
+    visit(body, now_ms, |slot| slots.push(slot))?;
+    Ok(Batch { slots })
+}
+
+/// [`read`] without keeping the slots: an event in memory takes many times the bytes of a small one in a body, so a
+/// body of a stranger is better looked at one event after the other. Slots that were seen before an error are void.
+pub fn visit<'a>(
+    body: &'a [u8],
+    now_ms: UnixMs,
+    visitor: impl FnMut(Slot<'a>),
+) -> Result<(), Fault> {
     let text = std::str::from_utf8(body).map_err(|error| {
         Fault::bad_request(
             "invalid_json",
             format!("the body is not UTF-8 at byte {}", error.valid_up_to()),
         )
     })?;
-    let mut reader = Reader {
+    Reader {
         text,
         at: 0,
         now_ms,
-    };
-    let slots = reader.body()?;
-    Ok(Batch { slots })
+        visitor,
+    }
+    .body()
 }
 
-struct Reader<'a> {
+struct Reader<'a, V> {
     text: &'a str,
     at: usize,
     now_ms: UnixMs,
+    visitor: V,
 }
 
-impl<'a> Reader<'a> {
-    fn body(&mut self) -> Result<Vec<Slot<'a>>, Fault> {
+impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
+    fn body(&mut self) -> Result<(), Fault> {
         if self.peek() != Some(b'{') {
             // Whether it is JSON at all decides what the caller has to mend.
             self.value::<IgnoredAny>()?;
@@ -63,7 +76,7 @@ impl<'a> Reader<'a> {
             return Err(not_a_batch());
         }
         self.at += 1;
-        let mut slots = None;
+        let mut has_events = false;
         let mut is_first = true;
         loop {
             match self.peek() {
@@ -86,23 +99,28 @@ impl<'a> Reader<'a> {
             } else if self.peek() != Some(b'[') {
                 self.value::<IgnoredAny>()?;
                 return Err(not_a_batch());
-            } else if slots.is_some() {
+            } else if has_events {
                 return Err(Fault::bad_request(
                     "invalid_body",
                     "`events` stands in the body twice",
                 ));
             } else {
-                slots = Some(self.events()?);
+                has_events = true;
+                self.events()?;
             }
         }
         self.at += 1;
         self.end()?;
-        slots.ok_or_else(not_a_batch)
+        if has_events {
+            Ok(())
+        } else {
+            Err(not_a_batch())
+        }
     }
 
     /// The list of events, lists inside of it flattened: a loop with a count instead of recursion.
-    fn events(&mut self) -> Result<Vec<Slot<'a>>, Fault> {
-        let mut slots = Vec::new();
+    fn events(&mut self) -> Result<(), Fault> {
+        let mut index = 0;
         let mut depth = 0usize;
         // Whether a value (not a comma) must, or may, come next.
         let mut before_value = true;
@@ -126,7 +144,7 @@ impl<'a> Reader<'a> {
                     depth -= 1;
                     before_value = false;
                     if depth == 0 {
-                        return Ok(slots);
+                        return Ok(());
                     }
                 }
                 Some(b',') if !before_value => {
@@ -135,7 +153,9 @@ impl<'a> Reader<'a> {
                     may_close = false;
                 }
                 Some(_) if before_value => {
-                    slots.push(self.event(slots.len())?);
+                    let slot = self.event(index)?;
+                    (self.visitor)(slot);
+                    index += 1;
                     before_value = false;
                     may_close = true;
                 }
