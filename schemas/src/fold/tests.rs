@@ -85,7 +85,7 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
         })
         .filter(|(_, _, event): &(_, _, Value)| event["name"] != "saved" && event["name"] != "chat")
         .collect();
-    events.sort_by(|left, right| (left.0, left.1 >> 64).cmp(&(right.0, right.1 >> 64)));
+    events.sort_by_key(|(at, id, _)| (*at, id >> 64));
     let given = |event: &Value, key: &str| {
         Some(event[key].clone()).filter(|value| !value.is_null() && value != "None")
     };
