@@ -1,0 +1,132 @@
+"""The real server, started once for all tests of this folder and stopped as an operator would."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+
+import stub_openai
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("SPINDLE_BIN", "target/debug/spindle"))
+CLIENTS_PYTHON = os.environ.get("CLIENTS_PYTHON", "target/clients/bin/python")
+READY_WITHIN_S = 60
+VISIBLE_WITHIN_S = 30
+
+
+class Server:
+    """A running `spindle serve` and what is needed to talk to it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.key = "sp_key_" + os.urandom(24).hex()
+        self.token = "sp_tok_" + os.urandom(24).hex()
+        self.log = open(folder / "server.log", "w+")
+        environment = {**os.environ, "SPINDLE_API_KEY": self.key, "SPINDLE_ADMIN_TOKEN": self.token}
+        command = [ROOT / BIN, "serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log
+        )
+        self.url = self.wait(self.address, READY_WITHIN_S)
+        self.wait(lambda: self.get("/health/ready").ok, READY_WITHIN_S)
+
+    def address(self):
+        path = self.folder / "data" / "address"
+        return path.read_text().strip() if path.exists() else None
+
+    def wait(self, condition, seconds):
+        """Asks until the condition holds; a server that ended is told at once."""
+        end = time.monotonic() + seconds
+        while True:
+            assert self.process.poll() is None, self.logs()
+            value = condition()
+            if value:
+                return value
+            assert time.monotonic() < end, self.logs()
+            time.sleep(0.05)
+
+    def get(self, path, secret=None, **params):
+        headers = {"Authorization": f"Bearer {secret or self.key}"}
+        return requests.get(self.url + path, headers=headers, params=params, timeout=30)
+
+    def report(self, body, secret=None):
+        headers = {"Authorization": f"Bearer {secret or self.key}"}
+        return requests.post(self.url + "/api/report", headers=headers, json=body, timeout=30)
+
+    def runs(self, count, secret=None, **filters):
+        """The runs of these filters, by id, once there are as many as expected and all of them are closed or stay open."""
+
+        def complete():
+            response = self.get("/api/run/", secret=secret, limit=1000, **filters)
+            assert response.status_code == 200, response.text
+            found = {run["run_id"]: run for run in response.json()["data"]}
+            return found if len(found) >= count else None
+
+        return self.wait(complete, VISIBLE_WITHIN_S)
+
+    def command(self, *arguments):
+        """Runs a command of the binary against this server."""
+        environment = {**os.environ, "SPINDLE_URL": self.url, "SPINDLE_ADMIN_TOKEN": self.token}
+        done = subprocess.run([ROOT / BIN, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def logs(self):
+        self.log.seek(0)
+        return self.log.read()[-20000:]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(60) == 0, self.logs()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    running = Server(tmp_path_factory.mktemp("server"))
+    try:
+        yield running
+        running.stop()
+        # (X2) neither secret nor message content is in the logs.
+        logged = running.logs()
+        assert running.key not in logged and running.token not in logged
+        assert stub_openai.ANSWER not in logged
+    finally:
+        running.process.kill()
+
+
+@pytest.fixture(scope="session")
+def model_endpoint():
+    stub, url = stub_openai.start()
+    yield url
+    stub.shutdown()
+
+
+@pytest.fixture
+def run_client(server, model_endpoint):
+    """Runs one of the client programs to its end, as its user would."""
+
+    def run(script, app, key):
+        parts = urlsplit(server.url)
+        url = f"http://{key}:x@{parts.netloc}" if key else server.url
+        environment = {
+            "PATH": os.environ["PATH"],
+            "LLMONITOR_API_URL": url,
+            "LLMONITOR_APP_ID": app,
+            "OPENAI_API_KEY": "none",
+            "OPENAI_BASE_URL": model_endpoint,
+            "OPENAI_API_BASE": model_endpoint,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        command = [ROOT / CLIENTS_PYTHON, ROOT / "tests/python/clients" / script]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, output
+        assert "Error sending events" not in output, output
+        return output
+
+    return run
