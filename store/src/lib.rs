@@ -1,1 +1,36 @@
-//! Placeholder: replaced by its author within the hour.
+//! ClickHouse: client, migrations, tables, inserts, look-ups, credentials and the embedded engine.
+//!
+//! This is the only crate that knows ClickHouse. The same client, tables and migrations serve the engine that
+//! `spindle serve` runs as its child and a server somebody else runs.
+//!
+//! # Promises
+//!
+//! - One insert call is one block per partition: it is stored whole or not at all per partition, and repeating
+//!   it changes nothing, because every table is keyed so that equal rows replace each other.
+//! - In standalone an insert returns after `fsync`: its rows survive power loss (R1).
+//! - Every read is bounded in rows, memory and time, and dropping its future cancels it on the server (Q1).
+//! - No SQL is built from text that came from outside: values travel as server-side parameters.
+//! - Secrets are stored as hashes and never logged (X2).
+//!
+//! It deliberately does not know how events fold into runs: it writes the rows it is given and reads them back.
+//!
+//! Start reading at [`client::Store`]; [`engine::Engine`] is the child process.
+
+pub mod client;
+pub mod config;
+pub mod credentials;
+pub mod engine;
+pub mod error;
+pub mod events_read;
+pub mod inserts;
+pub mod metrics;
+pub mod migrations;
+pub mod reads;
+mod row_binary;
+pub mod rows;
+pub mod states;
+pub mod testing;
+
+pub use client::Store;
+pub use config::{Compression, StoreConfig};
+pub use error::StoreError;

@@ -1,0 +1,119 @@
+-- The truth: every accepted event once.
+CREATE TABLE IF NOT EXISTS events @on_cluster
+(
+    project_id LowCardinality(String),
+    app_id LowCardinality(String),
+    timestamp DateTime64(3, 'UTC'),
+    run_id String,
+    event_id UInt128,
+    name String,
+    payload String CODEC(LZ4),
+    received_at DateTime64(3, 'UTC'),
+    INDEX by_run run_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = @engine()
+PARTITION BY toYYYYMMDD(timestamp)
+ORDER BY (project_id, app_id, timestamp, event_id)
+SETTINGS @durable index_granularity = 8192;
+
+-- One row per run: what lists filter and show, and the state its fold goes on from.
+CREATE TABLE IF NOT EXISTS runs @on_cluster
+(
+    project_id LowCardinality(String),
+    app_id LowCardinality(String),
+    started_at DateTime64(3, 'UTC'),
+    run_id String,
+    version UInt64,
+    is_deleted UInt8,
+    parent_run_id String,
+    root_run_id String,
+    name String,
+    type LowCardinality(String),
+    status Enum8('started' = 1, 'success' = 2, 'error' = 3),
+    agent LowCardinality(String),
+    user_email String,
+    model LowCardinality(String),
+    tags Array(LowCardinality(String)),
+    thread_id String,
+    ended_at Nullable(DateTime64(3, 'UTC')),
+    latency_ms Nullable(Int64),
+    prompt_tokens Nullable(UInt64),
+    completion_tokens Nullable(UInt64),
+    total_tokens Nullable(UInt64),
+    cached_tokens Nullable(UInt64),
+    reasoning_tokens Nullable(UInt64),
+    cost Decimal(38, 18),
+    cost_status Enum8('priced' = 1, 'provided' = 2, 'not_llm' = 3, 'no_model' = 4, 'no_tokens' = 5, 'unpriced_model' = 6),
+    cost_estimated UInt8,
+    total_cost Decimal(38, 18),
+    total_prompt_tokens UInt64,
+    total_completion_tokens UInt64,
+    total_tokens_with_children UInt64,
+    llm_calls UInt64,
+    error_count UInt64,
+    error_name String,
+    error_message String,
+    saved UInt8,
+    feedback_rating LowCardinality(String),
+    feedback_comment String,
+    feedback_at Nullable(DateTime64(3, 'UTC')),
+    input_preview String,
+    output_preview String,
+    metadata Map(LowCardinality(String), String),
+    first_event_at DateTime64(3, 'UTC'),
+    last_event_at DateTime64(3, 'UTC'),
+    updated_at DateTime64(3, 'UTC'),
+    state String,
+    INDEX by_run run_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_parent parent_run_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_root root_run_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_user user_email TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_thread thread_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = @engine(version, is_deleted)
+PARTITION BY toYYYYMMDD(started_at)
+ORDER BY (project_id, app_id, started_at, run_id)
+SETTINGS @durable index_granularity = 8192;
+
+-- Tenants. The newest version of a row is the one that counts in this and the next two tables.
+CREATE TABLE IF NOT EXISTS projects @on_cluster
+(
+    project_id String,
+    version UInt64,
+    default_app String,
+    keyless_app_ids Array(String),
+    created_at DateTime64(3, 'UTC')
+)
+ENGINE = @engine(version)
+ORDER BY project_id
+SETTINGS @durable index_granularity = 8192;
+
+CREATE TABLE IF NOT EXISTS api_keys @on_cluster
+(
+    secret_hash String,
+    version UInt64,
+    id String,
+    project_id String,
+    name String,
+    scopes Array(String),
+    created_at DateTime64(3, 'UTC'),
+    revoked_at Nullable(DateTime64(3, 'UTC'))
+)
+ENGINE = @engine(version)
+ORDER BY secret_hash
+SETTINGS @durable index_granularity = 8192;
+
+CREATE TABLE IF NOT EXISTS tokens @on_cluster
+(
+    secret_hash String,
+    version UInt64,
+    id String,
+    name String,
+    role String,
+    projects Array(String),
+    created_at DateTime64(3, 'UTC'),
+    revoked_at Nullable(DateTime64(3, 'UTC'))
+)
+ENGINE = @engine(version)
+ORDER BY secret_hash
+SETTINGS @durable index_granularity = 8192;

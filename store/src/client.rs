@@ -1,0 +1,117 @@
+//! The connection to ClickHouse.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clickhouse::Client;
+use tokio::sync::Semaphore;
+
+use crate::config::{Compression, StoreConfig};
+use crate::error::StoreError;
+use crate::metrics::Metrics;
+
+/// A handle on one ClickHouse database. Cheap to clone; connections are shared and made when needed.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) client: Client,
+    pub(crate) config: Arc<StoreConfig>,
+    pub(crate) metrics: Metrics,
+    pub(crate) reads: Arc<Semaphore>,
+}
+
+/// Numbers for the report on the database in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// Reads under way.
+    pub active: usize,
+    /// Reads that could start at once.
+    pub idle: usize,
+    /// The bound on reads.
+    pub max: usize,
+}
+
+impl Store {
+    /// Prepares the handle. Makes no connection: a server that is away is no reason not to start.
+    pub fn connect(config: StoreConfig, metrics: Metrics) -> Result<Self, StoreError> {
+        let name = &config.database;
+        if name.is_empty()
+            || !name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        {
+            return Err(StoreError::Invalid(format!(
+                "`{name}` is no name for a database: letters, digits and _ only"
+            )));
+        }
+        let mut client = Client::default()
+            .with_url(&config.url)
+            .with_user(&config.user)
+            .with_database(name)
+            .with_product_info("spindle", env!("CARGO_PKG_VERSION"))
+            .with_validation(false)
+            .with_compression(match config.compression {
+                Compression::None => clickhouse::Compression::None,
+                Compression::Lz4 => clickhouse::Compression::Lz4,
+            });
+        if !config.password.reveal().is_empty() {
+            client = client.with_password(config.password.reveal());
+        }
+        let reads = Arc::new(Semaphore::new(config.max_connections.max(1)));
+        Ok(Self {
+            client,
+            config: Arc::new(config),
+            metrics,
+            reads,
+        })
+    }
+
+    /// The settings in use.
+    pub fn config(&self) -> &StoreConfig {
+        &self.config
+    }
+
+    /// Whether the server answers a query now.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.server_version().await.map(|_| ())
+    }
+
+    /// The server's version.
+    pub async fn server_version(&self) -> Result<String, StoreError> {
+        let limit = Duration::from_secs(5);
+        let answer = self
+            .client
+            .clone()
+            .with_database("system")
+            .query_raw("SELECT version()")
+            .fetch_one::<String>();
+        match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(StoreError::TimedOut(limit)),
+        }
+    }
+
+    /// How many reads are under way and how many there may be.
+    pub fn connections(&self) -> Connections {
+        let max = self.config.max_connections.max(1);
+        let idle = self.reads.available_permits().min(max);
+        Connections {
+            active: max - idle,
+            idle,
+            max,
+        }
+    }
+
+    /// A statement without a result: migrations and administration only, never with text from outside.
+    pub(crate) async fn execute(&self, sql: &str, limit: Duration) -> Result<(), StoreError> {
+        let seconds = limit.as_secs().max(1).to_string();
+        let statement = self
+            .client
+            .query_raw(sql)
+            .with_setting("max_execution_time", seconds)
+            .execute();
+        match tokio::time::timeout(limit + Duration::from_secs(2), statement).await {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(StoreError::TimedOut(limit)),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The embedded ClickHouse engine: a library, run in a child process, watched and started again.
+//!
+//! `serve` holds an [`Engine`]; the child is the same program with a hidden subcommand that calls [`run`]. The
+//! library is loaded in the child only, so its memory, its signal handlers and its crashes are not ours.
+//! What the child is told travels in its environment ([`ChildSettings`]); the password travels in a file.
+
+mod child;
+mod files;
+mod library;
+mod output;
+mod supervisor;
+
+pub use child::run;
+pub use library::LIBRARY_VARIABLE;
+pub use supervisor::{Engine, EngineConfig, Program};
+
+use std::path::{Path, PathBuf};
+
+/// The user all tiers connect as.
+pub const USER: &str = "spindle";
+
+/// Exit code of a child that found another engine on its folder.
+const EXIT_LOCKED: i32 = 75;
+/// Exit code of a child that could not start at all: no library, folder not writable.
+const EXIT_UNUSABLE: i32 = 78;
+
+/// What the child has to know. Names and numbers only, no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ChildSettings {
+    data_dir: PathBuf,
+    port: u16,
+    library: Option<PathBuf>,
+    memory_bytes: u64,
+    parent: u32,
+}
+
+const DATA_DIR: &str = "SPINDLE_ENGINE_CHILD_DATA_DIR";
+const PORT: &str = "SPINDLE_ENGINE_CHILD_PORT";
+const MEMORY_BYTES: &str = "SPINDLE_ENGINE_CHILD_MEMORY_BYTES";
+const PARENT: &str = "SPINDLE_ENGINE_CHILD_PARENT";
+
+impl ChildSettings {
+    /// As environment variables.
+    fn to_variables(&self) -> Vec<(&'static str, std::ffi::OsString)> {
+        let mut variables = vec![
+            (DATA_DIR, self.data_dir.clone().into_os_string()),
+            (PORT, self.port.to_string().into()),
+            (MEMORY_BYTES, self.memory_bytes.to_string().into()),
+            (PARENT, self.parent.to_string().into()),
+        ];
+        if let Some(library) = &self.library {
+            variables.push((LIBRARY_VARIABLE, library.clone().into_os_string()));
+        }
+        variables
+    }
+
+    /// Back from environment variables.
+    fn from_variables() -> Result<Self, String> {
+        fn number<T: std::str::FromStr>(name: &str) -> Result<T, String> {
+            let text = std::env::var(name)
+                .map_err(|_| format!("{name} is not set: `spindle serve` starts the engine"))?;
+            text.parse().map_err(|_| format!("{name} is not a number"))
+        }
+        Ok(Self {
+            port: number(PORT)?,
+            memory_bytes: number(MEMORY_BYTES)?,
+            parent: number(PARENT)?,
+            data_dir: std::env::var_os(DATA_DIR)
+                .ok_or(format!("{DATA_DIR} is not set"))?
+                .into(),
+            library: std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from),
+        })
+    }
+}
+
+fn password_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("password")
+}

@@ -1,0 +1,80 @@
+//! The child: becomes the engine and never comes back.
+
+use std::io::Read;
+use std::process;
+
+use super::{ChildSettings, EXIT_LOCKED, EXIT_UNUSABLE, files, library};
+
+/// Runs the engine in this process until the parent ends or says so. What `spindle engine` does.
+///
+/// Prints one line to stderr and exits with a code when it cannot.
+pub fn run() -> ! {
+    let code = match prepare().and_then(|(library, arguments)| library::main(&library, &arguments))
+    {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("{message}");
+            EXIT_UNUSABLE
+        }
+    };
+    process::exit(code)
+}
+
+fn prepare() -> Result<(std::path::PathBuf, Vec<String>), String> {
+    let settings = ChildSettings::from_variables()?;
+    end_with_parent(settings.parent)?;
+    let library = library::find(settings.library.as_deref())?;
+    let folder = &settings.data_dir;
+    let cannot =
+        |error: std::io::Error| format!("the engine's folder {}: {error}", folder.display());
+    files::make_folder(folder).map_err(cannot)?;
+    match files::lock(folder).map_err(cannot)? {
+        // Kept until the process ends.
+        Some(lock) => std::mem::forget(lock),
+        None => {
+            eprintln!("another engine is running on {}", folder.display());
+            process::exit(EXIT_LOCKED);
+        }
+    }
+    let config = files::write_settings(folder, settings.memory_bytes).map_err(cannot)?;
+    let arguments = [
+        "clickhouse",
+        "--path",
+        &folder.join("data").display().to_string(),
+        "--config-file",
+        &config.display().to_string(),
+        // Errors of queries come back with the answer; what the engine says by itself is worth a line.
+        "--log-level=warning",
+        "--listen_host",
+        "127.0.0.1",
+        "--http_port",
+        &settings.port.to_string(),
+        // A local session opens the HTTP port and then counts for ever.
+        "--query",
+        "SYSTEM START LISTEN HTTP; SELECT count() FROM system.numbers WHERE NOT ignore(sleepEachRow(1)) \
+         SETTINGS max_block_size = 1",
+    ];
+    Ok((library, arguments.map(str::to_owned).to_vec()))
+}
+
+/// The engine must not outlive its supervisor: the kernel's signal where there is one, and everywhere the end of
+/// the pipe that the supervisor holds open.
+fn end_with_parent(parent: u32) -> Result<(), String> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|error| format!("cannot bind the engine's life to the server's: {error}"))?;
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    if now.and_then(|pid| u32::try_from(pid).ok()) != Some(parent) {
+        return Err("the server that started this engine is gone".to_owned());
+    }
+    let watch = || {
+        let mut byte = [0];
+        while !matches!(std::io::stdin().read(&mut byte), Ok(0) | Err(_)) {}
+        process::abort()
+    };
+    std::thread::Builder::new()
+        .name("parent-watch".to_owned())
+        .spawn(watch)
+        .map(|_| ())
+        .map_err(|error| format!("cannot watch the server: {error}"))
+}

@@ -1,0 +1,117 @@
+//! Writing: one call is one `INSERT` of one large block.
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use crate::client::Store;
+use crate::error::StoreError;
+use crate::row_binary::TableRow;
+use crate::rows::{EventRow, RunRow};
+
+/// Settings of every insert, see docs/decisions/0002-embedded-engine.md for what each was measured to do.
+const INSERT_SETTINGS: &[(&str, &str)] = &[
+    // One block, so one part per partition: rows are squashed up to these bounds, far above one micro-batch.
+    ("max_insert_block_size", "4000000"),
+    ("min_insert_block_size_rows", "4000000"),
+    ("min_insert_block_size_bytes", "1073741824"),
+    ("input_format_parallel_parsing", "0"),
+    ("max_insert_threads", "1"),
+    // A batch may reach over more days than the default bound of 100 partitions; refusing it would block the log.
+    ("max_partitions_per_insert_block", "0"),
+    ("async_insert", "0"),
+];
+
+/// Bytes handed to the connection at a time: large enough that a chunk costs nothing beside its rows, small
+/// enough that the engine parses one while the next is being written.
+const CHUNK_BYTES: usize = 512 << 10;
+/// Room for the last row of a chunk, so that a usual row does not grow the buffer.
+const CHUNK_SLACK_BYTES: usize = 16 << 10;
+
+impl Store {
+    /// Stores events; returns how many. On an error some may be stored: repeat the whole call, equal rows
+    /// replace each other. Dropping the future abandons the insert.
+    pub async fn insert_events<'a>(
+        &self,
+        rows: impl Iterator<Item = EventRow<'a>> + Send,
+    ) -> Result<u64, StoreError> {
+        self.insert(rows).await
+    }
+
+    /// Stores runs; returns how many. What holds for [`Store::insert_events`] holds here.
+    pub async fn insert_runs<'a>(
+        &self,
+        rows: impl Iterator<Item = RunRow<'a>> + Send,
+    ) -> Result<u64, StoreError> {
+        self.insert(rows).await
+    }
+
+    async fn insert<R: TableRow + Send>(
+        &self,
+        rows: impl Iterator<Item = R> + Send,
+    ) -> Result<u64, StoreError> {
+        let started = Instant::now();
+        let outcome = self.send(rows).await;
+        let table = &[R::TABLE];
+        match &outcome {
+            Ok(sent) => {
+                self.metrics
+                    .insert_rows
+                    .with_label_values(table)
+                    .inc_by(sent.rows);
+                self.metrics
+                    .insert_bytes
+                    .with_label_values(table)
+                    .inc_by(sent.bytes);
+                self.metrics
+                    .insert_seconds
+                    .with_label_values(table)
+                    .observe(started.elapsed().as_secs_f64());
+            }
+            Err(_) => self.metrics.insert_errors.with_label_values(table).inc(),
+        }
+        outcome.map(|sent| sent.rows)
+    }
+
+    async fn send<R: TableRow + Send>(
+        &self,
+        rows: impl Iterator<Item = R> + Send,
+    ) -> Result<Sent, StoreError> {
+        let statement = format!(
+            "INSERT INTO {}({}) FORMAT RowBinary",
+            R::TABLE,
+            R::columns()
+        );
+        let mut insert = self.client.insert_formatted_with(statement).with_timeouts(
+            Some(self.config.send_timeout),
+            Some(self.config.insert_timeout),
+        );
+        for (name, value) in INSERT_SETTINGS {
+            insert = insert.with_setting(*name, *value);
+        }
+        let mut sent = Sent { rows: 0, bytes: 0 };
+        let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
+        for row in rows {
+            row.encode(&mut buffer);
+            sent.rows += 1;
+            if buffer.len() >= CHUNK_BYTES - CHUNK_SLACK_BYTES {
+                sent.bytes += buffer.len() as u64;
+                insert.send(buffer.split().freeze()).await?;
+                buffer.reserve(CHUNK_BYTES);
+            }
+        }
+        if sent.rows == 0 {
+            return Ok(sent);
+        }
+        sent.bytes += buffer.len() as u64;
+        insert.send(buffer.freeze()).await?;
+        insert.end().await?;
+        Ok(sent)
+    }
+}
+
+/// What one insert sent.
+struct Sent {
+    rows: u64,
+    bytes: u64,
+}

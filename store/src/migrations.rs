@@ -1,0 +1,175 @@
+//! Makes the database what this program needs: numbered files, forward only, each applied once.
+//!
+//! A statement of a migration can be run again without harm (`IF NOT EXISTS`), so two programs that start at
+//! once may both apply it, and one that died in the middle is repeated whole.
+
+use std::time::Duration;
+
+use clickhouse::Row;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::client::Store;
+use crate::error::StoreError;
+
+/// One numbered file.
+struct Migration {
+    number: u32,
+    name: &'static str,
+    sql: &'static str,
+}
+
+/// All of them, in order. Never edited once released: a change is a further file.
+const MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    name: "tables",
+    sql: include_str!("../migrations/0001_tables.sql"),
+}];
+
+/// Time for one statement. `CREATE` takes milliseconds; a later `ALTER` over a large table may take minutes.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// What the tables are made of: the one place that differs between one server and a cluster.
+struct Dialect {
+    standalone: bool,
+}
+
+impl Dialect {
+    /// Replaces `@engine(...)`, `@on_cluster` and `@durable` in a migration.
+    fn render(&self, sql: &str) -> String {
+        let durable = if self.standalone {
+            "fsync_after_insert = 1, fsync_part_directory = 1,"
+        } else {
+            ""
+        };
+        sql.replace("@engine(", "ReplacingMergeTree(")
+            .replace("@on_cluster", "")
+            .replace("@durable", durable)
+    }
+}
+
+#[derive(Row, Deserialize)]
+struct Applied {
+    number: u32,
+    checksum: String,
+}
+
+impl Store {
+    /// Creates the database and applies what is missing. Safe to call at every start and from several programs.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        let dialect = Dialect {
+            standalone: self.config.standalone,
+        };
+        let create = format!("CREATE DATABASE IF NOT EXISTS {}", self.config.database);
+        let mut outside = self.clone();
+        outside.client = self.client.clone().with_database("system");
+        outside.execute(&create, STATEMENT_TIMEOUT).await?;
+        let table = "CREATE TABLE IF NOT EXISTS migrations @on_cluster \
+                     (number UInt32, name String, checksum String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3)) \
+                     ENGINE = @engine(applied_at) ORDER BY number SETTINGS @durable index_granularity = 8192";
+        self.execute(&dialect.render(table), STATEMENT_TIMEOUT)
+            .await?;
+
+        let applied = self.applied_migrations().await?;
+        let known = MIGRATIONS.len() as u32;
+        if let Some(newest) = applied.iter().map(|migration| migration.number).max()
+            && newest > known
+        {
+            return Err(StoreError::TooNew {
+                found: newest,
+                known,
+            });
+        }
+        for migration in MIGRATIONS {
+            let checksum = hex::encode(Sha256::digest(migration.sql));
+            match applied
+                .iter()
+                .find(|applied| applied.number == migration.number)
+            {
+                Some(applied) if applied.checksum == checksum => continue,
+                Some(_) => return Err(StoreError::MigrationChanged(migration.number)),
+                None => self.apply(migration, &checksum, &dialect).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn applied_migrations(&self) -> Result<Vec<Applied>, StoreError> {
+        self.bounded_query("SELECT number, checksum FROM migrations FINAL ORDER BY number")
+            .rows()
+            .await
+    }
+
+    async fn apply(
+        &self,
+        migration: &Migration,
+        checksum: &str,
+        dialect: &Dialect,
+    ) -> Result<(), StoreError> {
+        for statement in statements(migration.sql) {
+            self.execute(&dialect.render(statement), STATEMENT_TIMEOUT)
+                .await?;
+        }
+        self.client
+            .query_raw("INSERT INTO migrations (number, name, checksum) VALUES ({number:UInt32}, {name:String}, {checksum:String})")
+            .param("number", migration.number)
+            .param("name", migration.name)
+            .param("checksum", checksum)
+            .execute()
+            .await?;
+        tracing::info!(
+            migration.number = migration.number,
+            migration.name = migration.name,
+            "migration applied"
+        );
+        Ok(())
+    }
+}
+
+/// The statements of a file: each ends with `;` at the end of a line.
+fn statements(sql: &str) -> impl Iterator<Item = &str> {
+    sql.split(";\n")
+        .map(str::trim)
+        .filter(|statement| !statement.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_from_one_without_gaps() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.number as usize, index + 1);
+        }
+    }
+
+    #[test]
+    fn every_table_syncs_to_disk_in_standalone_and_only_there() {
+        for migration in MIGRATIONS {
+            for statement in
+                statements(migration.sql).filter(|statement| statement.contains("CREATE TABLE"))
+            {
+                let standalone = Dialect { standalone: true }.render(statement);
+                assert!(
+                    standalone.contains("fsync_after_insert = 1") && !standalone.contains('@'),
+                    "{standalone}"
+                );
+                assert!(
+                    !Dialect { standalone: false }
+                        .render(statement)
+                        .contains("fsync")
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_statement_can_be_repeated() {
+        for migration in MIGRATIONS {
+            for statement in statements(migration.sql) {
+                assert!(statement.contains("IF NOT EXISTS"), "{statement}");
+            }
+        }
+    }
+}

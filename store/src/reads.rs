@@ -1,0 +1,204 @@
+//! The one way to read: bounded in rows, memory and time, cancelled with its future (Q1).
+
+use std::time::{Duration, Instant};
+
+use clickhouse::query::{Query, RowCursor};
+use clickhouse::{Row, RowOwned, RowRead};
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::client::Store;
+use crate::error::StoreError;
+
+/// What one read may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadBounds {
+    /// Time on the server; the client gives up a little later.
+    pub time: Duration,
+    /// Rows in the answer; more is an error, so ask with a `LIMIT` below it.
+    pub result_rows: u64,
+    /// Bytes in the answer; more is an error.
+    pub result_bytes: u64,
+    /// Memory of the query on the server.
+    pub memory_bytes: u64,
+    /// Threads on the server; more of them help one query and hurt the others.
+    pub threads: u32,
+}
+
+impl Default for ReadBounds {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(10),
+            result_rows: 100_000,
+            result_bytes: 256 << 20,
+            memory_bytes: 512 << 20,
+            threads: 2,
+        }
+    }
+}
+
+/// A read with its bounds. Values from outside go in by [`BoundedQuery::param`] and no other way.
+#[must_use]
+pub struct BoundedQuery {
+    store: Store,
+    query: Query,
+    time: Duration,
+}
+
+impl Store {
+    /// Starts a read with the default bounds. `sql` is fixed text of this program; values are written
+    /// `{name:Type}` in it.
+    pub fn bounded_query(&self, sql: &str) -> BoundedQuery {
+        let bounds = ReadBounds {
+            time: self.config.query_timeout,
+            ..ReadBounds::default()
+        };
+        self.bounded_query_within(sql, bounds)
+    }
+
+    /// Starts a read with bounds of its own.
+    pub fn bounded_query_within(&self, sql: &str, bounds: ReadBounds) -> BoundedQuery {
+        let query = self
+            .client
+            .query_raw(sql)
+            // Only read-only queries can be cancelled by hanging up; 2 still allows settings.
+            .with_setting("readonly", "2")
+            .with_setting("cancel_http_readonly_queries_on_client_close", "1")
+            .with_setting(
+                "max_execution_time",
+                format!("{:.3}", bounds.time.as_secs_f64()),
+            )
+            .with_setting("max_result_rows", bounds.result_rows.to_string())
+            .with_setting("max_result_bytes", bounds.result_bytes.to_string())
+            .with_setting("max_memory_usage", bounds.memory_bytes.to_string())
+            .with_setting("max_threads", bounds.threads.to_string());
+        BoundedQuery {
+            store: self.clone(),
+            query,
+            time: bounds.time,
+        }
+    }
+}
+
+impl BoundedQuery {
+    /// Sets the value of `{name:Type}`. The server parses it as that type and never as SQL.
+    pub fn param(self, name: &str, value: impl Serialize) -> Self {
+        Self {
+            query: self.query.param(name, value),
+            ..self
+        }
+    }
+
+    /// Sets a setting of the server for this read.
+    pub fn setting(self, name: &str, value: impl Into<String>) -> Self {
+        Self {
+            query: self.query.with_setting(name, value),
+            ..self
+        }
+    }
+
+    /// All rows of the answer.
+    pub async fn rows<T: RowOwned + RowRead>(self) -> Result<Vec<T>, StoreError> {
+        let limit = self.client_limit();
+        let collect = async {
+            let mut cursor = self.cursor::<T>().await?;
+            let mut rows = Vec::new();
+            while let Some(row) = cursor.next().await? {
+                rows.push(row);
+            }
+            Ok(rows)
+        };
+        within(limit, collect).await
+    }
+
+    /// The first row, if there is one.
+    pub async fn optional<T: RowOwned + RowRead>(self) -> Result<Option<T>, StoreError> {
+        let limit = self.client_limit();
+        within(limit, async { self.cursor::<T>().await?.next().await }).await
+    }
+
+    /// The first row; none is an error.
+    pub async fn one<T: RowOwned + RowRead>(self) -> Result<T, StoreError> {
+        self.optional()
+            .await?
+            .ok_or_else(|| StoreError::Shape("the answer has no row".to_owned()))
+    }
+
+    /// The rows one by one, for answers that should not be held in memory. Waits for a free connection (X1).
+    pub async fn cursor<T: Row>(self) -> Result<Cursor<T>, StoreError> {
+        let reads = self.store.reads.clone();
+        let permit = reads
+            .acquire_owned()
+            .await
+            .map_err(|_| StoreError::Unavailable("closed".to_owned()))?;
+        let watch = Watch {
+            store: self.store,
+            started: Instant::now(),
+            failed: false,
+        };
+        watch.store.metrics.queries_active.inc();
+        let rows = self.query.fetch::<T>()?;
+        Ok(Cursor {
+            rows,
+            watch,
+            _permit: permit,
+        })
+    }
+
+    /// A little longer than the server's own limit, so that the server's answer is the one that is seen.
+    fn client_limit(&self) -> Duration {
+        self.time + Duration::from_secs(2)
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    tokio::time::timeout(limit, work)
+        .await
+        .unwrap_or(Err(StoreError::TimedOut(limit)))
+}
+
+/// Rows as they arrive. Dropping it cancels the query on the server.
+pub struct Cursor<T> {
+    rows: RowCursor<T>,
+    watch: Watch,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<T: Row> Cursor<T> {
+    /// The next row; it may borrow from the cursor.
+    pub async fn next(&mut self) -> Result<Option<T::Value<'_>>, StoreError>
+    where
+        T: RowRead,
+    {
+        match self.rows.next().await {
+            Ok(row) => Ok(row),
+            Err(error) => {
+                self.watch.failed = true;
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Measures one read, however it ends.
+struct Watch {
+    store: Store,
+    started: Instant,
+    failed: bool,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let metrics = &self.store.metrics;
+        metrics.queries_active.dec();
+        metrics
+            .query_seconds
+            .observe(self.started.elapsed().as_secs_f64());
+        if self.failed {
+            metrics.query_errors.inc();
+        }
+    }
+}

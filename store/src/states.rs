@@ -1,0 +1,212 @@
+//! Look-ups for the processor: the stored state of runs, their children, and which runs exist at all.
+//!
+//! These read without `FINAL`: the newest version per key is picked in the query, so that tombstones are seen
+//! too and a look-up touches only the granules its bloom filters let through.
+
+use std::time::Duration;
+
+use clickhouse::Row;
+use serde::Deserialize;
+
+use crate::client::Store;
+use crate::error::StoreError;
+use crate::reads::ReadBounds;
+use crate::rows::raw_bytes;
+
+/// Ids in one query. A look-up by bloom filter grows with the ids: 1000 take about as long as a person blinks.
+const IDS_PER_QUERY: usize = 1000;
+/// Bytes of ids in one query: a parameter of a request may have 128 KiB, and escaping can double it.
+const ID_BYTES_PER_QUERY: usize = 56 << 10;
+/// Look-ups run one after another within these: a thousand states of at most a few hundred KiB.
+const LOOKUP_BOUNDS: ReadBounds = ReadBounds {
+    time: Duration::from_secs(30),
+    result_rows: 1_000_000,
+    result_bytes: 1 << 30,
+    memory_bytes: 1 << 30,
+    threads: 2,
+};
+/// Reading one number per stored run, once at start.
+const SCAN_BOUNDS: ReadBounds = ReadBounds {
+    time: Duration::from_secs(600),
+    result_rows: 0,
+    result_bytes: 0,
+    memory_bytes: 512 << 20,
+    threads: 2,
+};
+
+/// The newest row at one key of `runs`, tombstones included.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct StoredRun {
+    /// The run. It may come several times, once per `started_at` it ever had.
+    pub run_id: String,
+    /// Start, Unix milliseconds: the rest of the key.
+    pub started_at: i64,
+    /// Version of the row.
+    pub version: u64,
+    /// 1 for a tombstone.
+    pub is_deleted: u8,
+    /// The parent, empty for none.
+    pub parent_run_id: String,
+    /// The topmost known ancestor.
+    pub root_run_id: String,
+    /// Its own agent or the nearest ancestor's.
+    pub agent: String,
+    /// Its own user or the nearest ancestor's.
+    pub user_email: String,
+    /// The fold's state.
+    #[serde(with = "raw_bytes")]
+    pub state: Vec<u8>,
+}
+
+/// A run and its parent.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct Child {
+    /// The child.
+    pub run_id: String,
+    /// The parent it names.
+    pub parent_run_id: String,
+}
+
+impl Store {
+    /// What is stored of these runs: for each key the newest row, tombstones included, in no order.
+    /// Unknown ids give nothing.
+    pub async fn load_states(
+        &self,
+        project: &str,
+        app: &str,
+        run_ids: &[&str],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        let sql = "SELECT run_id, started_at, version, is_deleted, parent_run_id, root_run_id, agent, user_email, state FROM runs \
+                   WHERE project_id = {project:String} AND app_id = {app:String} AND run_id IN {ids:Array(String)} \
+                   ORDER BY version DESC LIMIT 1 BY started_at, run_id";
+        let mut found = Vec::with_capacity(run_ids.len());
+        for ids in chunks(run_ids) {
+            let query = self.bounded_query_within(sql, LOOKUP_BOUNDS);
+            found.extend(
+                query
+                    .param("project", project)
+                    .param("app", app)
+                    .param("ids", ids)
+                    .rows()
+                    .await?,
+            );
+        }
+        Ok(found)
+    }
+
+    /// The current runs whose parent is one of these.
+    pub async fn children_of(
+        &self,
+        project: &str,
+        app: &str,
+        parent_ids: &[&str],
+    ) -> Result<Vec<Child>, StoreError> {
+        // The inner query finds keys that ever had such a parent; the outer keeps those that still have.
+        let sql = "SELECT run_id, parent_run_id FROM (\
+                     SELECT run_id, parent_run_id, is_deleted FROM runs \
+                     WHERE project_id = {project:String} AND app_id = {app:String} AND (started_at, run_id) IN (\
+                       SELECT started_at, run_id FROM runs \
+                       WHERE project_id = {project:String} AND app_id = {app:String} \
+                         AND parent_run_id IN {ids:Array(String)}) \
+                     ORDER BY version DESC LIMIT 1 BY started_at, run_id) \
+                   WHERE is_deleted = 0 AND parent_run_id IN {ids:Array(String)}";
+        let mut found = Vec::new();
+        for ids in chunks(parent_ids) {
+            let query = self.bounded_query_within(sql, LOOKUP_BOUNDS);
+            found.extend(
+                query
+                    .param("project", project)
+                    .param("app", app)
+                    .param("ids", ids)
+                    .rows()
+                    .await?,
+            );
+        }
+        Ok(found)
+    }
+
+    /// Calls `each` with [`run_hash`] of every run that has a row, some of them several times; returns how often.
+    pub async fn known_runs(&self, each: impl FnMut(u64) + Send) -> Result<u64, StoreError> {
+        self.stream_hashes(
+            "SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', run_id)) FROM runs",
+            each,
+        )
+        .await
+    }
+
+    /// Calls `each` with [`run_hash`] of every parent that a run names without being rooted elsewhere: parents
+    /// that were not known when the run was written. Some of them may be known by now, none is left out.
+    pub async fn waiting_parents(&self, each: impl FnMut(u64) + Send) -> Result<u64, StoreError> {
+        let sql = "SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id)) FROM runs \
+                   WHERE is_deleted = 0 AND parent_run_id != '' AND root_run_id = run_id";
+        self.stream_hashes(sql, each).await
+    }
+
+    async fn stream_hashes(
+        &self,
+        sql: &str,
+        mut each: impl FnMut(u64) + Send,
+    ) -> Result<u64, StoreError> {
+        let mut cursor = self
+            .bounded_query_within(sql, SCAN_BOUNDS)
+            .cursor::<u64>()
+            .await?;
+        let mut count = 0;
+        while let Some(hash) = cursor.next().await? {
+            each(hash);
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// The hash under which [`Store::known_runs`] and [`Store::waiting_parents`] name a run.
+pub fn run_hash(project: &str, app: &str, run_id: &str) -> u64 {
+    let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+    hasher.update(project.as_bytes());
+    hasher.update(&[0]);
+    hasher.update(app.as_bytes());
+    hasher.update(&[0]);
+    hasher.update(run_id.as_bytes());
+    hasher.digest()
+}
+
+/// Cuts ids into lists that fit one query.
+fn chunks<'a, 'b>(ids: &'a [&'b str]) -> impl Iterator<Item = &'a [&'b str]> {
+    let mut rest = ids;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut bytes = 0;
+        let fitting = rest.iter().take(IDS_PER_QUERY).take_while(|id| {
+            bytes += id.len() + 3;
+            bytes <= ID_BYTES_PER_QUERY
+        });
+        let (chunk, after) = rest.split_at(fitting.count().max(1));
+        rest = after;
+        Some(chunk)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_cut_by_number_and_by_bytes_and_none_is_lost() {
+        let many: Vec<String> = (0..2500).map(|n| format!("run-{n}")).collect();
+        let long: Vec<String> = (0..1000).map(|n| format!("{n:0256}")).collect();
+        for ids in [many, long] {
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let cut: Vec<&[&str]> = chunks(&ids).collect();
+            assert!(cut.iter().all(|chunk| chunk.len() <= IDS_PER_QUERY));
+            assert!(
+                cut.iter()
+                    .all(|chunk| chunk.iter().map(|id| id.len()).sum::<usize>()
+                        <= ID_BYTES_PER_QUERY)
+            );
+            assert_eq!(cut.concat(), ids);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A real engine for tests: one per test process, one database per test.
+//!
+//! A test binary becomes its own engine: put [`engine_test_child!`](crate::engine_test_child) once into its root,
+//! then call [`database`] in each test.
+
+use std::ffi::OsString;
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+use prometheus::Registry;
+
+use crate::client::Store;
+use crate::engine::{Engine, EngineConfig, Program};
+use crate::error::StoreError;
+use crate::metrics::Metrics;
+
+/// Name of the ignored test that turns the test binary into the engine.
+const CHILD_TEST: &str = "spindle_engine_child";
+
+/// Lets this test binary become the engine of its own tests.
+#[macro_export]
+macro_rules! engine_test_child {
+    () => {
+        /// Not a test: what the engine's process runs.
+        #[test]
+        #[ignore = "started by the tests that need an engine"]
+        fn spindle_engine_child() {
+            $crate::engine::run()
+        }
+    };
+}
+
+/// How a test binary starts itself as the engine.
+pub fn program() -> Result<Program, StoreError> {
+    let path = std::env::current_exe().map_err(|error| StoreError::Engine(error.to_string()))?;
+    let arguments = [CHILD_TEST, "--ignored", "--nocapture", "--test-threads=1"]
+        .map(OsString::from)
+        .to_vec();
+    Ok(Program { path, arguments })
+}
+
+/// The engine of this test process, started by the first call. It ends with the process.
+pub fn engine() -> Result<&'static Engine, StoreError> {
+    static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
+    let started = ENGINE.get_or_init(|| {
+        let folder =
+            std::env::temp_dir().join(format!("spindle-test-engine-{}", std::process::id()));
+        let start = || {
+            let config = EngineConfig {
+                memory_bytes: 2 << 30,
+                ..EngineConfig::new(program()?, folder)
+            };
+            Engine::start(config, Metrics::register(&Registry::new())?)
+        };
+        start().map_err(|error| error.to_string())
+    });
+    started
+        .as_ref()
+        .map_err(|error| StoreError::Engine(error.clone()))
+}
+
+/// A database of its own, migrated, dropped with the value.
+pub struct TestDatabase {
+    store: Store,
+}
+
+/// Makes a database for one test.
+pub async fn database() -> Result<TestDatabase, StoreError> {
+    let engine = tokio::task::spawn_blocking(engine)
+        .await
+        .map_err(|error| StoreError::Engine(error.to_string()))??;
+    let name = format!("test_{:016x}", rand::random::<u64>());
+    let store = Store::connect(
+        engine.store_config(&name),
+        Metrics::register(&Registry::new())?,
+    )?;
+    store.migrate().await?;
+    Ok(TestDatabase { store })
+}
+
+impl Deref for TestDatabase {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        // The engine's folder is thrown away with the process; dropping the database only keeps it small.
+        let store = self.store.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let drop = format!("DROP DATABASE IF EXISTS {} SYNC", store.config.database);
+                let _ = store
+                    .execute(&drop, std::time::Duration::from_secs(30))
+                    .await;
+            });
+        }
+    }
+}

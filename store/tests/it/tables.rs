@@ -1,0 +1,245 @@
+//! Migrations, inserts and look-ups.
+
+use std::collections::HashSet;
+
+use store::events_read::EventsOfRun;
+use store::rows::RunRow;
+use store::states::run_hash;
+use store::testing::database;
+
+use crate::rows::{NOON_MS, event, run};
+
+#[tokio::test]
+async fn migrating_twice_and_at_once_changes_nothing() {
+    let store = database().await.unwrap();
+    let (a, b) = tokio::join!(store.migrate(), store.migrate());
+    a.unwrap();
+    b.unwrap();
+    let applied: Vec<u32> = store
+        .bounded_query("SELECT number FROM migrations FINAL ORDER BY number")
+        .rows()
+        .await
+        .unwrap();
+    assert_eq!(applied, [1]);
+}
+
+#[tokio::test]
+async fn every_column_of_a_run_arrives_where_it_belongs() {
+    let store = database().await.unwrap();
+    store
+        .insert_runs([run("app", "r1", 7, NOON_MS)].into_iter())
+        .await
+        .unwrap();
+    let sql = "SELECT toString((project_id, app_id, started_at, run_id, version, is_deleted, parent_run_id, \
+        root_run_id, name, type, status, agent, user_email, model, tags, thread_id, ended_at, latency_ms, \
+        prompt_tokens, completion_tokens, total_tokens, cached_tokens, reasoning_tokens, cost, cost_status, \
+        cost_estimated, total_cost, total_prompt_tokens, total_completion_tokens, total_tokens_with_children, \
+        llm_calls, error_count, error_name, error_message, saved, feedback_rating, feedback_comment, feedback_at, \
+        input_preview, output_preview, metadata, first_event_at, last_event_at, updated_at, hex(state))) FROM runs";
+    let row: String = store.bounded_query(sql).one().await.unwrap();
+    assert_eq!(
+        row,
+        "('default','app','2026-11-20 10:00:00.000','r1',7,0,'','r1','agent','agent','error','scout',\
+         'ada@example.com','',['a','b'],'','2026-11-20 10:00:01.500',1500,12,NULL,NULL,NULL,NULL,0.0015,'priced',\
+         0,2,12,0,12,1,1,'ValueError','no',1,'positive','',NULL,'in','out',{'k':'v','k2':''},\
+         '2026-11-20 10:00:00.000','2026-11-20 10:00:01.500','2026-11-20 10:00:02.000','00FF7374617465')"
+    );
+}
+
+#[tokio::test]
+async fn an_event_stored_twice_is_read_once_and_in_order() {
+    let store = database().await.unwrap();
+    let rows = || {
+        [
+            event("app", "r", 2, NOON_MS + 5),
+            event("app", "r", 1, NOON_MS),
+            event("app", "other", 3, NOON_MS),
+        ]
+    };
+    assert_eq!(store.insert_events(rows().into_iter()).await.unwrap(), 3);
+    store.insert_events(rows().into_iter()).await.unwrap();
+    let asked = EventsOfRun {
+        project: "default",
+        app: "app",
+        run_id: "r",
+        first_ms: NOON_MS,
+        last_ms: NOON_MS + 5,
+    };
+    let found = store.events_of_run(asked).await.unwrap();
+    assert_eq!(
+        found
+            .events
+            .iter()
+            .map(|event| event.event_id)
+            .collect::<Vec<_>>(),
+        [1, 2]
+    );
+    assert_eq!(found.events[0].payload, br#"{"name":"agent_start"}"#);
+    assert!(!found.cut);
+}
+
+#[tokio::test]
+async fn one_insert_is_one_part_per_day_however_many_days() {
+    let store = database().await.unwrap();
+    let days = 150;
+    let ids: Vec<String> = (0..30_000).map(|n| format!("run-{n}")).collect();
+    let rows = ids.iter().enumerate().map(|(n, id)| {
+        event(
+            "app",
+            id,
+            n as u128,
+            NOON_MS - (n as i64 % days) * 86_400_000,
+        )
+    });
+    store.insert_events(rows).await.unwrap();
+    let parts: u64 = store
+        .bounded_query("SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = 'events'")
+        .one()
+        .await
+        .unwrap();
+    assert_eq!(parts, days as u64);
+}
+
+#[tokio::test]
+async fn nothing_to_insert_is_no_insert() {
+    let store = database().await.unwrap();
+    assert_eq!(store.insert_events(std::iter::empty()).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_state_look_up_sees_the_newest_row_of_each_key_and_its_tombstones() {
+    let store = database().await.unwrap();
+    store
+        .insert_runs(
+            [
+                run("app", "moved", 1, NOON_MS),
+                run("app", "still", 1, NOON_MS),
+            ]
+            .into_iter(),
+        )
+        .await
+        .unwrap();
+    let tombstone = RunRow {
+        is_deleted: 1,
+        ..run("app", "moved", 2, NOON_MS)
+    };
+    let earlier = NOON_MS - 86_400_000;
+    store
+        .insert_runs([tombstone, run("app", "moved", 2, earlier)].into_iter())
+        .await
+        .unwrap();
+    let mut found = store
+        .load_states("default", "app", &["moved", "still", "unknown"])
+        .await
+        .unwrap();
+    found.sort_by(|a, b| (&a.run_id, a.started_at).cmp(&(&b.run_id, b.started_at)));
+    let seen: Vec<_> = found
+        .iter()
+        .map(|run| {
+            (
+                run.run_id.as_str(),
+                run.started_at,
+                run.version,
+                run.is_deleted,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("moved", earlier, 2, 0),
+            ("moved", NOON_MS, 2, 1),
+            ("still", NOON_MS, 1, 0)
+        ]
+    );
+    assert_eq!(found[0].state, b"\x00\xffstate");
+}
+
+#[tokio::test]
+async fn the_same_ids_in_another_app_or_project_are_other_runs() {
+    // (T1)
+    let store = database().await.unwrap();
+    let other_project = RunRow {
+        project_id: "other",
+        ..run("app", "r", 3, NOON_MS)
+    };
+    store
+        .insert_runs(
+            [
+                run("app", "r", 1, NOON_MS),
+                run("app2", "r", 2, NOON_MS),
+                other_project,
+            ]
+            .into_iter(),
+        )
+        .await
+        .unwrap();
+    let found = store.load_states("default", "app", &["r"]).await.unwrap();
+    assert_eq!(found.iter().map(|run| run.version).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test]
+async fn children_are_those_whose_current_row_names_the_parent() {
+    let store = database().await.unwrap();
+    let child = |id, version, parent| RunRow {
+        parent_run_id: parent,
+        ..run("app", id, version, NOON_MS)
+    };
+    store
+        .insert_runs([child("a", 1, "p"), child("b", 1, "p"), child("c", 1, "p")].into_iter())
+        .await
+        .unwrap();
+    let gone = RunRow {
+        is_deleted: 1,
+        ..child("c", 2, "p")
+    };
+    store
+        .insert_runs([child("b", 2, "q"), gone].into_iter())
+        .await
+        .unwrap();
+    let found = store.children_of("default", "app", &["p"]).await.unwrap();
+    assert_eq!(
+        found
+            .iter()
+            .map(|child| child.run_id.as_str())
+            .collect::<Vec<_>>(),
+        ["a"]
+    );
+}
+
+#[tokio::test]
+async fn runs_are_named_by_the_same_hash_here_and_there() {
+    let store = database().await.unwrap();
+    let long = "x".repeat(300);
+    let waiting = RunRow {
+        parent_run_id: "unknown",
+        ..run("app", "orphan", 1, NOON_MS)
+    };
+    let rooted = RunRow {
+        parent_run_id: "p",
+        root_run_id: "p",
+        ..run("app", "child", 1, NOON_MS)
+    };
+    store
+        .insert_runs([run("app", &long, 1, NOON_MS), waiting, rooted].into_iter())
+        .await
+        .unwrap();
+    let mut known = HashSet::new();
+    assert_eq!(
+        store
+            .known_runs(|hash| {
+                known.insert(hash);
+            })
+            .await
+            .unwrap(),
+        3
+    );
+    let expected = [long.as_str(), "orphan", "child"].map(|id| run_hash("default", "app", id));
+    assert_eq!(known, HashSet::from(expected));
+    let mut parents = Vec::new();
+    store
+        .waiting_parents(|hash| parents.push(hash))
+        .await
+        .unwrap();
+    assert_eq!(parents, [run_hash("default", "app", "unknown")]);
+}
