@@ -1,0 +1,235 @@
+//! The tier with a log that can fail and a handful of credentials.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, header};
+use bytes::Bytes;
+use eventlog::{Lag, Log, LogError, Member, Position, Record};
+use http_body_util::BodyExt;
+use ingest::{AuthUnavailable, Authenticator, IngestConfig, IngestState};
+use prometheus::Registry;
+use schemas::credential::{Credential, Role, Scope};
+use schemas::ids::{AppId, ProjectId};
+use serde_json::Value;
+use tower::ServiceExt;
+
+/// A log that keeps records, refuses as it is told, and can hold appends back.
+#[derive(Default)]
+pub(crate) struct FakeLog {
+    pub(crate) records: Mutex<Vec<Record>>,
+    /// Errors for the next appends; `None` lets one through.
+    pub(crate) faults: Mutex<Vec<Option<LogError>>>,
+    /// While locked, no append returns.
+    pub(crate) hold: tokio::sync::Mutex<()>,
+}
+
+#[async_trait]
+impl Log for FakeLog {
+    async fn append(&self, record: Record) -> Result<Position, LogError> {
+        let fault = {
+            let mut faults = self.faults.lock().unwrap();
+            if faults.is_empty() {
+                None
+            } else {
+                faults.remove(0)
+            }
+        };
+        drop(self.hold.lock().await);
+        if let Some(error) = fault {
+            return Err(error);
+        }
+        let mut records = self.records.lock().unwrap();
+        records.push(record);
+        Ok(Position {
+            partition: 0,
+            offset: records.len() as u64 - 1,
+        })
+    }
+
+    async fn join(&self, _: &str) -> Result<Box<dyn Member>, LogError> {
+        Err(LogError::Closed)
+    }
+
+    async fn lag(&self, _: &str) -> Result<Vec<Lag>, LogError> {
+        Ok(Vec::new())
+    }
+
+    fn partitions(&self) -> u32 {
+        1
+    }
+
+    async fn close(&self) {}
+}
+
+/// Knows the secrets `report`, `read`, `both`, `token`, and the app `listed` without one; `broken` cannot be looked up.
+pub(crate) struct FakeAuth {
+    pub(crate) keyless: bool,
+}
+
+fn key(id: &str, scopes: &[Scope]) -> Arc<Credential> {
+    Arc::new(Credential::Key {
+        id: id.to_owned(),
+        project: ProjectId::new("acme"),
+        default_app: AppId::new("main"),
+        scopes: scopes.to_vec(),
+    })
+}
+
+#[async_trait]
+impl Authenticator for FakeAuth {
+    async fn authenticate(&self, secret: &str) -> Result<Option<Arc<Credential>>, AuthUnavailable> {
+        Ok(match secret {
+            "report" => Some(key("k1", &[Scope::Report])),
+            "both" => Some(key("k2", &[Scope::Read, Scope::Report])),
+            "read" => Some(key("k3", &[Scope::Read])),
+            "token" => Some(Arc::new(Credential::Token {
+                id: "t1".to_owned(),
+                role: Role::Admin,
+                projects: None,
+            })),
+            "broken" => return Err(AuthUnavailable),
+            _ => None,
+        })
+    }
+
+    async fn keyless(&self, app_id: &str) -> Result<Option<Arc<Credential>>, AuthUnavailable> {
+        Ok((app_id == "listed").then(|| key("keyless", &[Scope::Report])))
+    }
+
+    fn keyless_possible(&self) -> bool {
+        self.keyless
+    }
+}
+
+/// A running tier.
+pub(crate) struct Tier {
+    pub(crate) log: Arc<FakeLog>,
+    pub(crate) registry: Registry,
+    router: Router,
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) json: Value,
+}
+
+impl Answer {
+    /// The error code and status, after checking that the body is an error of the documented shape.
+    #[track_caller]
+    pub(crate) fn error(&self) -> (u16, &str) {
+        assert_eq!(self.json["status"], self.status, "{self:?}");
+        assert!(
+            self.json["message"]
+                .as_str()
+                .is_some_and(|message| !message.is_empty()),
+            "{self:?}"
+        );
+        (self.status, self.json["error"].as_str().unwrap())
+    }
+
+    pub(crate) fn retry_after_s(&self) -> Option<u64> {
+        self.headers
+            .get(header::RETRY_AFTER)?
+            .to_str()
+            .ok()?
+            .parse()
+            .ok()
+    }
+}
+
+pub(crate) fn tier() -> Tier {
+    tier_with(IngestConfig::default())
+}
+
+pub(crate) fn tier_with(config: IngestConfig) -> Tier {
+    let log = Arc::new(FakeLog::default());
+    let registry = Registry::new();
+    let auth = Arc::new(FakeAuth { keyless: true });
+    let state =
+        IngestState::new(config, Arc::clone(&log) as Arc<dyn Log>, auth, &registry).unwrap();
+    Tier {
+        log,
+        registry,
+        router: ingest::router(state),
+    }
+}
+
+impl Tier {
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let json = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        Answer {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            json,
+        }
+    }
+
+    pub(crate) async fn report(&self, body: impl Into<Body>) -> Answer {
+        self.send(request(body)).await
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        self.log.records.lock().unwrap().clone()
+    }
+
+    pub(crate) fn payloads(&self) -> Vec<Bytes> {
+        self.records()
+            .into_iter()
+            .map(|record| record.payload)
+            .collect()
+    }
+
+    /// The sum over all labels of a metric.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let families = self.registry.gather();
+        let family = families
+            .iter()
+            .find(|family| family.name() == name)
+            .expect("a metric of that name");
+        family
+            .get_metric()
+            .iter()
+            .map(|metric| metric.get_counter().get_value() + metric.get_gauge().get_value())
+            .sum()
+    }
+}
+
+/// A report with a good key.
+pub(crate) fn request(body: impl Into<Body>) -> Request<Body> {
+    with_authorization(Some("Bearer report"), body)
+}
+
+pub(crate) fn with_authorization(value: Option<&str>, body: impl Into<Body>) -> Request<Body> {
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .uri("/api/report")
+        .header(header::CONTENT_TYPE, "application/json");
+    if let Some(value) = value {
+        request = request.header(header::AUTHORIZATION, value);
+    }
+    request.body(body.into()).unwrap()
+}
+
+/// A valid event.
+pub(crate) fn event(run_id: &str) -> String {
+    format!(
+        r#"{{"name":"agent_start","run_id":"{run_id}","timestamp":"2024-05-01T10:00:00.000Z","input":{{"q":"hello"}}}}"#
+    )
+}
+
+pub(crate) fn event_of(run_id: &str, app: &str) -> String {
+    event(run_id).replacen('{', &format!(r#"{{"app_id":"{app}","#), 1)
+}
+
+pub(crate) fn batch(events: &[String]) -> String {
+    format!(r#"{{"events":[{}]}}"#, events.join(","))
+}

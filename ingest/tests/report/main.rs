@@ -1,0 +1,9 @@
+//! `POST /api/report` as a client sees it: the real router over a log in memory.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod answers;
+mod bodies;
+mod credentials;
+mod fixture;
+mod log_away;
+mod secrecy;
