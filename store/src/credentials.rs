@@ -1,1 +1,17 @@
-//! Projects, API keys and tokens.
+//! Who may come in: projects, API keys and tokens, and the directory that answers for every request.
+//!
+//! The tables are small. [`Credentials`] holds what is active in a bounded cache, fills it whole at
+//! [`Credentials::refresh`], and asks the database only for secrets it has not seen. So a request costs one
+//! hash and one cache look-up, and goes on costing that while the database is away (R1).
+//!
+//! Secrets are shown once, when they are made; what is stored is their SHA-256. They are random and long, so no
+//! slow hash is needed.
+
+mod bootstrap;
+mod directory;
+mod records;
+mod secrets;
+
+pub use bootstrap::{GivenSecrets, NewSecrets};
+pub use directory::{CacheStats, Credentials, Keyless};
+pub use records::{Created, KeyRecord, NewKey, NewToken, ProjectRecord, TokenRecord};

@@ -80,7 +80,6 @@ const TRANSIENT_CODES: &[u32] = &[
     76,  // CANNOT_OPEN_FILE
     95,  // CANNOT_READ_FROM_SOCKET
     96,  // CANNOT_WRITE_TO_SOCKET
-    160, // TOO_SLOW
     164, // READONLY
     198, // DNS_ERROR
     202, // TOO_MANY_SIMULTANEOUS_QUERIES
@@ -107,8 +106,8 @@ const TRANSIENT_CODES: &[u32] = &[
 ];
 
 /// Codes that say "this question costs more than it may".
-/// 158 TOO_MANY_ROWS, 159 TIMEOUT_EXCEEDED, 307 TOO_MANY_BYTES, 396 TOO_MANY_ROWS_OR_BYTES.
-const EXPENSIVE_CODES: &[u32] = &[158, 159, 307, 396];
+/// 158 TOO_MANY_ROWS, 159 TIMEOUT_EXCEEDED, 160 TOO_SLOW, 307 TOO_MANY_BYTES, 396 TOO_MANY_ROWS_OR_BYTES.
+const EXPENSIVE_CODES: &[u32] = &[158, 159, 160, 307, 396];
 
 impl StoreError {
     /// Whether the same call may succeed later without anyone's help.

@@ -31,7 +31,10 @@ pub(super) fn forward(stderr: impl Read + Send + 'static) -> LastWords {
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
             match classify(&line) {
-                Line::Log { level, text } if level == "Warning" => {
+                Line::Log {
+                    level: "Warning",
+                    text,
+                } => {
                     tracing::warn!(engine.message = text, "engine")
                 }
                 Line::Log { text, .. } => tracing::error!(engine.message = text, "engine"),

@@ -1,5 +1,13 @@
 //! Tests against the real engine.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod credentials;
+mod engine;
 mod rows;
 mod tables;
 

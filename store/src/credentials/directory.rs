@@ -1,0 +1,349 @@
+//! The directory: from a presented secret to a credential.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use clickhouse::Row;
+use moka::sync::Cache;
+use schemas::credential::Credential;
+use schemas::ids::{AppId, ProjectId};
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+
+use super::records::{ProjectRecord, role_of, scope_of};
+use super::secrets::{self, SecretHash};
+use crate::client::Store;
+use crate::error::StoreError;
+
+/// Credentials held; about 300 bytes each. Beyond it the least used are asked for again.
+const KNOWN_ENTRIES: u64 = 100_000;
+/// Secrets nobody knows, held so that a client with a wrong one costs the database nothing.
+const UNKNOWN_ENTRIES: u64 = 10_000;
+/// How long an unknown secret stays unknown, so how long a key made by another process may be refused.
+const UNKNOWN_LIFE: Duration = Duration::from_secs(5);
+/// Look-ups in the database at the same time: guessing secrets must not crowd out reads.
+const LOOKUPS: usize = 4;
+
+/// The directory of credentials. Cheap to clone; all clones share their caches.
+#[derive(Clone)]
+pub struct Credentials {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    known: Cache<SecretHash, Arc<Credential>>,
+    unknown: Cache<SecretHash, ()>,
+    keyless: RwLock<Arc<HashMap<String, Keyless>>>,
+    /// Counts changes seen; what was read before a change must not enter the cache after it.
+    generation: AtomicU64,
+    /// What the tables looked like at the last reload.
+    seen: Mutex<Option<Marks>>,
+    lookups: Semaphore,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// The project that takes an app's events without a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyless {
+    /// The project.
+    pub project: ProjectId,
+    /// Its default app.
+    pub default_app: AppId,
+}
+
+/// How the cache is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Credentials held.
+    pub entries: u64,
+    /// Requests answered from the cache.
+    pub hits: u64,
+    /// Requests that had to ask the database.
+    pub misses: u64,
+}
+
+/// Changes whenever one of the tables does.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+struct Marks {
+    projects: (u64, u64),
+    keys: (u64, u64),
+    tokens: (u64, u64),
+}
+
+#[derive(Row, Deserialize)]
+struct KeyRow {
+    secret_hash: String,
+    id: String,
+    project_id: String,
+    default_app: String,
+    scopes: Vec<String>,
+}
+
+#[derive(Row, Deserialize)]
+struct TokenRow {
+    secret_hash: String,
+    id: String,
+    role: String,
+    projects: Vec<String>,
+}
+
+const KEYS: &str = "SELECT k.secret_hash, k.id, k.project_id, p.default_app, k.scopes FROM \
+    (SELECT secret_hash, id, project_id, scopes FROM api_keys FINAL \
+     WHERE revoked_at IS NULL AND {hash:String} IN ('', secret_hash)) AS k \
+    INNER JOIN (SELECT project_id, default_app FROM projects FINAL) AS p ON p.project_id = k.project_id \
+    LIMIT 90000";
+const TOKENS: &str = "SELECT secret_hash, id, role, projects FROM tokens FINAL \
+    WHERE revoked_at IS NULL AND {hash:String} IN ('', secret_hash) LIMIT 90000";
+const MARKS: &str = "SELECT \
+    (SELECT (count(), max(version)) FROM projects) AS projects, \
+    (SELECT (count(), max(version)) FROM api_keys) AS keys, \
+    (SELECT (count(), max(version)) FROM tokens) AS tokens";
+
+impl Credentials {
+    /// An empty directory over the store; [`Credentials::refresh`] fills it.
+    pub fn new(store: Store) -> Self {
+        let inner = Inner {
+            store,
+            known: Cache::new(KNOWN_ENTRIES),
+            unknown: Cache::builder()
+                .max_capacity(UNKNOWN_ENTRIES)
+                .time_to_live(UNKNOWN_LIFE)
+                .build(),
+            keyless: RwLock::default(),
+            generation: AtomicU64::new(0),
+            seen: Mutex::new(None),
+            lookups: Semaphore::new(LOOKUPS),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Whose secret this is; `None` when it is nobody's or was revoked. An error only when the secret is not in
+    /// the cache and the database cannot be asked.
+    pub async fn authenticate(&self, secret: &str) -> Result<Option<Arc<Credential>>, StoreError> {
+        let hash = secrets::hash(secret);
+        if let Some(answer) = self.cached(&hash) {
+            self.inner.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(answer);
+        }
+        self.inner.misses.fetch_add(1, Ordering::Relaxed);
+        let _turn = self
+            .inner
+            .lookups
+            .acquire()
+            .await
+            .map_err(|_| StoreError::Unavailable("closed".to_owned()))?;
+        if let Some(answer) = self.cached(&hash) {
+            return Ok(answer);
+        }
+        let generation = self.inner.generation.load(Ordering::Acquire);
+        let found = self
+            .load(&hex::encode(hash))
+            .await?
+            .into_iter()
+            .next()
+            .map(|(_, credential)| credential);
+        self.count(if found.is_some() {
+            "database"
+        } else {
+            "nowhere"
+        });
+        if self.inner.generation.load(Ordering::Acquire) == generation {
+            match &found {
+                Some(credential) => self.inner.known.insert(hash, credential.clone()),
+                None => self.inner.unknown.insert(hash, ()),
+            }
+        }
+        Ok(found)
+    }
+
+    fn cached(&self, hash: &SecretHash) -> Option<Option<Arc<Credential>>> {
+        if let Some(credential) = self.inner.known.get(hash) {
+            self.count("cache");
+            return Some(Some(credential));
+        }
+        self.inner.unknown.get(hash).map(|()| {
+            self.count("cache_unknown");
+            None
+        })
+    }
+
+    fn count(&self, found: &str) {
+        self.inner
+            .store
+            .metrics
+            .credential_lookups
+            .with_label_values(&[found])
+            .inc();
+    }
+
+    /// The project that accepts events of this app without a key, if there is one.
+    pub fn keyless(&self, app_id: &str) -> Option<Keyless> {
+        let apps = self.inner.keyless.read().ok()?.clone();
+        apps.get(app_id).cloned()
+    }
+
+    /// Whether any project accepts events without a key: worth a warning at start.
+    pub fn has_keyless(&self) -> bool {
+        self.inner.keyless.read().is_ok_and(|apps| !apps.is_empty())
+    }
+
+    /// Looks whether another process changed something, and takes it over. Call it every few seconds; an error
+    /// leaves everything as it is.
+    pub async fn refresh(&self) -> Result<(), StoreError> {
+        let marks: Marks = self.read(MARKS).one().await?;
+        if self
+            .inner
+            .seen
+            .lock()
+            .is_ok_and(|seen| seen.as_ref() == Some(&marks))
+        {
+            return Ok(());
+        }
+        self.take_over().await?;
+        if let Ok(mut seen) = self.inner.seen.lock() {
+            *seen = Some(marks);
+        }
+        Ok(())
+    }
+
+    /// Takes over what this process just wrote.
+    pub(super) async fn reload(&self) -> Result<(), StoreError> {
+        self.inner.generation.fetch_add(1, Ordering::AcqRel);
+        self.inner.unknown.invalidate_all();
+        self.refresh().await
+    }
+
+    async fn take_over(&self) -> Result<(), StoreError> {
+        self.inner.generation.fetch_add(1, Ordering::AcqRel);
+        let active: HashMap<SecretHash, Arc<Credential>> =
+            self.load("").await?.into_iter().collect();
+        let projects = self.projects().await?;
+        for (hash, _) in &self.inner.known {
+            if !active.contains_key(&*hash) {
+                self.inner.known.invalidate(&*hash);
+            }
+        }
+        for (hash, credential) in active {
+            self.inner.known.insert(hash, credential);
+        }
+        self.inner.unknown.invalidate_all();
+        if let Ok(mut keyless) = self.inner.keyless.write() {
+            *keyless = Arc::new(keyless_apps(&projects));
+        }
+        Ok(())
+    }
+
+    /// Active credentials: the one with this hash, or all for an empty one.
+    async fn load(&self, hash: &str) -> Result<Vec<(SecretHash, Arc<Credential>)>, StoreError> {
+        let keys = self.read(KEYS).param("hash", hash).rows::<KeyRow>();
+        let tokens = self.read(TOKENS).param("hash", hash).rows::<TokenRow>();
+        let (keys, tokens) = futures::try_join!(keys, tokens)?;
+        let keys = keys.into_iter().filter_map(KeyRow::into_entry);
+        Ok(keys
+            .chain(tokens.into_iter().filter_map(TokenRow::into_entry))
+            .collect())
+    }
+
+    /// Drops one credential from the cache.
+    pub(super) fn forget(&self, id: &str) {
+        self.inner.generation.fetch_add(1, Ordering::AcqRel);
+        for (hash, credential) in &self.inner.known {
+            let (Credential::Key { id: held, .. } | Credential::Token { id: held, .. }) =
+                &*credential;
+            if held == id {
+                self.inner.known.invalidate(&*hash);
+            }
+        }
+    }
+
+    /// Empties the caches; the next requests ask the database.
+    pub fn clear(&self) {
+        self.inner.generation.fetch_add(1, Ordering::AcqRel);
+        self.inner.known.invalidate_all();
+        self.inner.unknown.invalidate_all();
+        if let Ok(mut seen) = self.inner.seen.lock() {
+            *seen = None;
+        }
+    }
+
+    /// How the cache is doing.
+    pub fn stats(&self) -> CacheStats {
+        self.inner.known.run_pending_tasks();
+        CacheStats {
+            entries: self.inner.known.entry_count(),
+            hits: self.inner.hits.load(Ordering::Relaxed),
+            misses: self.inner.misses.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Apps accepted without a key. An app that two projects claim is accepted by neither: nobody can say whose it is.
+fn keyless_apps(projects: &[ProjectRecord]) -> HashMap<String, Keyless> {
+    let mut claims: HashMap<&str, Vec<&ProjectRecord>> = HashMap::new();
+    for project in projects {
+        for app in &project.keyless_app_ids {
+            claims.entry(app).or_default().push(project);
+        }
+    }
+    let only = claims
+        .into_iter()
+        .filter_map(|(app, owners)| match owners[..] {
+            [project] => Some((app, project)),
+            _ => None,
+        });
+    only.map(|(app, project)| {
+        let keyless = Keyless {
+            project: ProjectId::new(project.project_id.as_str()),
+            default_app: AppId::new(project.default_app.as_str()),
+        };
+        (app.to_owned(), keyless)
+    })
+    .collect()
+}
+
+impl KeyRow {
+    fn into_entry(self) -> Option<(SecretHash, Arc<Credential>)> {
+        let credential = Credential::Key {
+            id: self.id,
+            project: ProjectId::new(self.project_id),
+            default_app: AppId::new(self.default_app),
+            scopes: self
+                .scopes
+                .iter()
+                .filter_map(|scope| scope_of(scope))
+                .collect(),
+        };
+        Some((hash_of(&self.secret_hash)?, Arc::new(credential)))
+    }
+}
+
+impl TokenRow {
+    /// `None` for a role this program does not know: it grants nothing.
+    fn into_entry(self) -> Option<(SecretHash, Arc<Credential>)> {
+        let limited = !self.projects.is_empty();
+        let credential = Credential::Token {
+            id: self.id,
+            role: role_of(&self.role)?,
+            projects: limited.then(|| self.projects.into_iter().map(ProjectId::new).collect()),
+        };
+        Some((hash_of(&self.secret_hash)?, Arc::new(credential)))
+    }
+}
+
+fn hash_of(text: &str) -> Option<SecretHash> {
+    let mut hash = [0; 32];
+    hex::decode_to_slice(text, &mut hash).ok()?;
+    Some(hash)
+}

@@ -1,0 +1,357 @@
+//! Projects, keys and tokens as they are kept: creating, listing, revoking.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clickhouse::Row;
+use schemas::credential::{Role, Scope};
+use schemas::ids::ProjectId;
+use schemas::limits::NAME_BYTES;
+use serde::Deserialize;
+
+use super::directory::Credentials;
+use super::secrets::{self, SECRET_BYTES_LEAST, SecretHash};
+use crate::config::Secret;
+use crate::error::StoreError;
+use crate::reads::BoundedQuery;
+
+/// A project.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct ProjectRecord {
+    /// Its id: a slug.
+    pub project_id: String,
+    /// App of events that name none.
+    pub default_app: String,
+    /// Apps whose events are accepted without a key. Empty unless an old client needs it.
+    pub keyless_app_ids: Vec<String>,
+    /// Unix milliseconds.
+    pub created_at: i64,
+}
+
+/// An API key, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct KeyRecord {
+    /// Public identifier.
+    pub id: String,
+    /// The project it belongs to.
+    pub project_id: String,
+    /// What people call it.
+    pub name: String,
+    /// `report`, `read`.
+    pub scopes: Vec<String>,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds; none while it is good.
+    pub revoked_at: Option<i64>,
+}
+
+/// A token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct TokenRecord {
+    /// Public identifier.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// `viewer`, `starter`, `operator`, `admin`.
+    pub role: String,
+    /// The projects it is limited to; empty means all.
+    pub projects: Vec<String>,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds; none while it is good.
+    pub revoked_at: Option<i64>,
+}
+
+/// What a new key shall be.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// Its project; has to exist.
+    pub project: ProjectId,
+    /// What people call it.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// A secret given from outside; a random one otherwise.
+    pub secret: Option<Secret>,
+}
+
+/// What a new token shall be.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// What people call it.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// The projects it is limited to; `None` means all.
+    pub projects: Option<Vec<ProjectId>>,
+    /// A secret given from outside; a random one otherwise.
+    pub secret: Option<Secret>,
+}
+
+/// A key or token that was made. The only time its secret is seen.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// Public identifier.
+    pub id: String,
+    /// The secret.
+    pub secret: Secret,
+}
+
+impl Credentials {
+    /// Makes a project or changes its apps.
+    pub async fn put_project(
+        &self,
+        project: &ProjectId,
+        default_app: &str,
+        keyless_app_ids: &[&str],
+    ) -> Result<(), StoreError> {
+        if !ProjectId::is_valid(project.as_str()) {
+            return Err(StoreError::Invalid(format!(
+                "`{project}` cannot name a project: 1 to 64 of a-z, 0-9 and -"
+            )));
+        }
+        for other in self
+            .projects()
+            .await?
+            .iter()
+            .filter(|other| other.project_id != project.as_str())
+        {
+            if let Some(app) = other
+                .keyless_app_ids
+                .iter()
+                .find(|app| keyless_app_ids.contains(&app.as_str()))
+            {
+                let taken = format!(
+                    "app `{app}` is accepted without a key by project `{}` already",
+                    other.project_id
+                );
+                return Err(StoreError::Invalid(taken));
+            }
+        }
+        let sql = "INSERT INTO projects (project_id, version, default_app, keyless_app_ids, created_at) \
+                   SELECT {project:String}, greatest({now:UInt64}, max(version) + 1), {app:String}, \
+                     {keyless:Array(String)}, if(count() = 0, now64(3), min(created_at)) \
+                   FROM projects WHERE project_id = {project:String}";
+        self.store()
+            .client
+            .query_raw(sql)
+            .param("project", project.as_str())
+            .param("now", now_micros())
+            .param("app", default_app)
+            .param("keyless", keyless_app_ids)
+            .execute()
+            .await?;
+        self.reload().await
+    }
+
+    /// All projects.
+    pub async fn projects(&self) -> Result<Vec<ProjectRecord>, StoreError> {
+        let sql = "SELECT project_id, default_app, keyless_app_ids, created_at FROM projects FINAL ORDER BY project_id";
+        self.store().bounded_query(sql).rows().await
+    }
+
+    /// Makes an API key.
+    pub async fn create_key(&self, new: NewKey) -> Result<Created, StoreError> {
+        check_name(&new.name)?;
+        if new.scopes.is_empty() {
+            return Err(StoreError::Invalid(
+                "a key needs at least one scope".to_owned(),
+            ));
+        }
+        if !self
+            .projects()
+            .await?
+            .iter()
+            .any(|project| project.project_id == new.project.as_str())
+        {
+            return Err(StoreError::Invalid(format!(
+                "there is no project `{}`",
+                new.project
+            )));
+        }
+        let (secret, hash) = check_secret(new.secret.unwrap_or_else(secrets::new_key))?;
+        let id = secrets::public_id("key", &hash);
+        let scopes: Vec<&str> = new.scopes.iter().copied().map(scope_text).collect();
+        let sql = "INSERT INTO api_keys (secret_hash, version, id, project_id, name, scopes, created_at) VALUES \
+                   ({hash:String}, {now:UInt64}, {id:String}, {project:String}, {name:String}, \
+                    {scopes:Array(String)}, now64(3))";
+        self.store()
+            .client
+            .query_raw(sql)
+            .param("hash", hex::encode(hash))
+            .param("now", now_micros())
+            .param("id", &id)
+            .param("project", new.project.as_str())
+            .param("name", &new.name)
+            .param("scopes", scopes)
+            .execute()
+            .await?;
+        self.reload().await?;
+        Ok(Created { id, secret })
+    }
+
+    /// All API keys, revoked ones too; of one project if given.
+    pub async fn keys(&self, project: Option<&ProjectId>) -> Result<Vec<KeyRecord>, StoreError> {
+        let sql = "SELECT id, project_id, name, scopes, created_at, revoked_at FROM api_keys FINAL \
+                   WHERE {project:String} IN ('', project_id) ORDER BY created_at, id";
+        let project = project.map(ProjectId::as_str).unwrap_or_default();
+        self.store()
+            .bounded_query(sql)
+            .param("project", project)
+            .rows()
+            .await
+    }
+
+    /// Revokes an API key; false when there is no such active key. In this process it is refused from now on, in
+    /// others after their next refresh.
+    pub async fn revoke_key(&self, id: &str) -> Result<bool, StoreError> {
+        if !self
+            .is_active(
+                "SELECT count() FROM api_keys FINAL WHERE id = {id:String} AND revoked_at IS NULL",
+                id,
+            )
+            .await?
+        {
+            return Ok(false);
+        }
+        let sql = "INSERT INTO api_keys (secret_hash, version, id, project_id, name, scopes, created_at, revoked_at) \
+                   SELECT secret_hash, greatest({now:UInt64}, version + 1), id, project_id, name, scopes, created_at, \
+                     now64(3) FROM api_keys FINAL WHERE id = {id:String} AND revoked_at IS NULL";
+        self.revoke(sql, id).await
+    }
+
+    /// Makes a token.
+    pub async fn create_token(&self, new: NewToken) -> Result<Created, StoreError> {
+        check_name(&new.name)?;
+        if new.projects.as_ref().is_some_and(Vec::is_empty) {
+            return Err(StoreError::Invalid(
+                "a token limited to no project can do nothing".to_owned(),
+            ));
+        }
+        let (secret, hash) = check_secret(new.secret.unwrap_or_else(secrets::new_token))?;
+        let id = secrets::public_id("tok", &hash);
+        let projects: Vec<&str> = new
+            .projects
+            .iter()
+            .flatten()
+            .map(ProjectId::as_str)
+            .collect();
+        let sql = "INSERT INTO tokens (secret_hash, version, id, name, role, projects, created_at) VALUES \
+                   ({hash:String}, {now:UInt64}, {id:String}, {name:String}, {role:String}, \
+                    {projects:Array(String)}, now64(3))";
+        self.store()
+            .client
+            .query_raw(sql)
+            .param("hash", hex::encode(hash))
+            .param("now", now_micros())
+            .param("id", &id)
+            .param("name", &new.name)
+            .param("role", role_text(new.role))
+            .param("projects", projects)
+            .execute()
+            .await?;
+        self.reload().await?;
+        Ok(Created { id, secret })
+    }
+
+    /// All tokens, revoked ones too.
+    pub async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        let sql = "SELECT id, name, role, projects, created_at, revoked_at FROM tokens FINAL ORDER BY created_at, id";
+        self.store().bounded_query(sql).rows().await
+    }
+
+    /// Revokes a token; what holds for [`Credentials::revoke_key`] holds here.
+    pub async fn revoke_token(&self, id: &str) -> Result<bool, StoreError> {
+        if !self
+            .is_active(
+                "SELECT count() FROM tokens FINAL WHERE id = {id:String} AND revoked_at IS NULL",
+                id,
+            )
+            .await?
+        {
+            return Ok(false);
+        }
+        let sql = "INSERT INTO tokens (secret_hash, version, id, name, role, projects, created_at, revoked_at) \
+                   SELECT secret_hash, greatest({now:UInt64}, version + 1), id, name, role, projects, created_at, \
+                     now64(3) FROM tokens FINAL WHERE id = {id:String} AND revoked_at IS NULL";
+        self.revoke(sql, id).await
+    }
+
+    async fn is_active(&self, sql: &str, id: &str) -> Result<bool, StoreError> {
+        let count: u64 = self.read(sql).param("id", id).one().await?;
+        Ok(count > 0)
+    }
+
+    async fn revoke(&self, sql: &str, id: &str) -> Result<bool, StoreError> {
+        self.store()
+            .client
+            .query_raw(sql)
+            .param("id", id)
+            .param("now", now_micros())
+            .execute()
+            .await?;
+        // Whatever a reload finds, the revoked one is out from here on.
+        self.forget(id);
+        self.reload().await?;
+        Ok(true)
+    }
+
+    pub(super) fn read(&self, sql: &str) -> BoundedQuery {
+        self.store().bounded_query(sql)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), StoreError> {
+    if name.len() > NAME_BYTES {
+        return Err(StoreError::Invalid(format!(
+            "a name has at most {NAME_BYTES} bytes"
+        )));
+    }
+    Ok(())
+}
+
+fn check_secret(secret: Secret) -> Result<(Secret, SecretHash), StoreError> {
+    if secret.reveal().len() < SECRET_BYTES_LEAST {
+        return Err(StoreError::Invalid(format!(
+            "a secret has at least {SECRET_BYTES_LEAST} bytes"
+        )));
+    }
+    let hash = secrets::hash(secret.reveal());
+    Ok((secret, hash))
+}
+
+/// A version that is newer than all before it, unless the clock went back; statements that replace a row take the
+/// greater of this and the row's own plus one.
+fn now_micros() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn scope_text(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Report => "report",
+        Scope::Read => "read",
+    }
+}
+
+pub(super) fn scope_of(text: &str) -> Option<Scope> {
+    [Scope::Report, Scope::Read]
+        .into_iter()
+        .find(|scope| scope_text(*scope) == text)
+}
+
+fn role_text(role: Role) -> &'static str {
+    match role {
+        Role::Viewer => "viewer",
+        Role::Starter => "starter",
+        Role::Operator => "operator",
+        Role::Admin => "admin",
+    }
+}
+
+pub(super) fn role_of(text: &str) -> Option<Role> {
+    [Role::Viewer, Role::Starter, Role::Operator, Role::Admin]
+        .into_iter()
+        .find(|role| role_text(*role) == text)
+}
