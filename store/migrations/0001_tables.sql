@@ -17,6 +17,13 @@ ORDER BY (project_id, app_id, timestamp, event_id)
 SETTINGS @durable index_granularity = 8192;
 
 -- One row per run: what lists filter and show, and the state its fold goes on from.
+-- Measured at 10 million runs in 20 apps on two cores, with the reads of runs_read.rs:
+-- * Start before app in the key, and 1024 rows to a granule: the newest page lies in one or two granules instead of
+--   in two per app. Reading 50 newest rows whole took 79 ms before (8192 rows, app first), 9 ms now; 50 rows spread
+--   over all days 120 ms and 31 ms. The price is paid by look-ups by run id inside one app: 1000 ids 40 ms and 170 ms.
+-- * latency_key and cost_key are what bounds are compared with first: a minimum over a Nullable column skips nothing
+--   where one run is unfinished, and a Decimal is 16 bytes to read per row. Scanning for a cost took 125 ms, 15 ms now.
+-- * No index on model, agent, status or app: reading these one-byte columns is as fast as asking an index about them.
 CREATE TABLE IF NOT EXISTS runs @on_cluster
 (
     project_id LowCardinality(String),
@@ -64,16 +71,22 @@ CREATE TABLE IF NOT EXISTS runs @on_cluster
     last_event_at DateTime64(3, 'UTC'),
     updated_at DateTime64(3, 'UTC'),
     state String,
-    INDEX by_run run_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX by_parent parent_run_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX by_root root_run_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    latency_key Int32 MATERIALIZED toInt32(least(ifNull(latency_ms, -1), 2147483647)),
+    cost_key Float32 MATERIALIZED toFloat32(total_cost),
+    INDEX by_run run_id TYPE bloom_filter(0.01) GRANULARITY 4,
+    INDEX by_parent parent_run_id TYPE bloom_filter(0.01) GRANULARITY 4,
+    INDEX by_root root_run_id TYPE bloom_filter(0.01) GRANULARITY 4,
     INDEX by_user user_email TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX by_thread thread_id TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX by_thread thread_id TYPE bloom_filter(0.01) GRANULARITY 4,
+    INDEX by_tag tags TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_latency latency_key TYPE minmax GRANULARITY 1,
+    INDEX by_cost cost_key TYPE minmax GRANULARITY 1,
+    INDEX by_update updated_at TYPE minmax GRANULARITY 1
 )
 ENGINE = @engine(version, is_deleted)
 PARTITION BY toYYYYMMDD(started_at)
-ORDER BY (project_id, app_id, started_at, run_id)
-SETTINGS @durable index_granularity = 8192;
+ORDER BY (project_id, started_at, app_id, run_id)
+SETTINGS @durable index_granularity = 1024;
 
 -- Tenants. The newest version of a row is the one that counts in this and the next two tables.
 CREATE TABLE IF NOT EXISTS projects @on_cluster
