@@ -9,6 +9,7 @@ use serde_json::json;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::fault::Fault;
+use crate::fold::Status;
 use crate::limits::{ID_BYTES, NAME_BYTES};
 
 mod parse;
@@ -31,28 +32,6 @@ pub const CURSOR_BYTES: usize = 1024;
 pub const FILTER_NUMBER_MAX: u64 = 1_000_000_000;
 /// A run that is still `started` this long after its start is stale, milliseconds: API.md.
 pub const STALE_AFTER_MS: i64 = 5 * 60 * 1000;
-
-/// The status of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StatusFilter {
-    /// Begun and not ended.
-    Started,
-    /// Ended well.
-    Success,
-    /// Ended with an error.
-    Error,
-}
-
-impl StatusFilter {
-    /// The status as the API and the table write it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Success => "success",
-            Self::Error => "error",
-        }
-    }
-}
 
 /// Which feedback a run must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +101,7 @@ pub struct RunFilter {
     /// Only runs of this app.
     pub app_id: Option<String>,
     /// Only runs of this status.
-    pub status: Option<StatusFilter>,
+    pub status: Option<Status>,
     /// Only runs of this model.
     pub model: Option<String>,
     /// Only runs of this agent.

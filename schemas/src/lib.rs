@@ -11,6 +11,7 @@
 
 pub mod batch;
 pub mod credential;
+pub mod cursor;
 pub mod digest;
 pub mod event;
 pub mod fault;
@@ -19,4 +20,5 @@ pub mod fold;
 pub mod ids;
 pub mod limits;
 pub mod record;
+pub mod run;
 pub mod timestamp;

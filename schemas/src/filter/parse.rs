@@ -8,9 +8,10 @@ use serde_json::json;
 
 use super::{
     FILTER_METADATA_KEYS, FILTER_NUMBER_MAX, FILTER_TAGS, FeedbackFilter, LIMIT_MAX, RunQuery,
-    Sort, StatusFilter, invalid_parameter, text_bytes,
+    Sort, invalid_parameter, text_bytes,
 };
 use crate::fault::Fault;
+use crate::fold::Status;
 use crate::limits::ID_BYTES;
 use crate::timestamp::{UnixMs, parse_text};
 
@@ -178,11 +179,11 @@ fn flag(name: &str, value: &str) -> Result<bool, Fault> {
     }
 }
 
-fn status(name: &str, value: &str) -> Result<StatusFilter, Fault> {
+fn status(name: &str, value: &str) -> Result<Status, Fault> {
     match value {
-        "success" => Ok(StatusFilter::Success),
-        "error" => Ok(StatusFilter::Error),
-        "started" => Ok(StatusFilter::Started),
+        "success" => Ok(Status::Success),
+        "error" => Ok(Status::Error),
+        "started" => Ok(Status::Started),
         _ => Err(invalid_parameter(name, value, "success, error, started")),
     }
 }

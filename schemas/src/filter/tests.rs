@@ -66,7 +66,7 @@ fn every_parameter_is_read() {
         RunQuery {
             filter: RunFilter {
                 app_id: owned("a"),
-                status: Some(StatusFilter::Error),
+                status: Some(Status::Error),
                 model: owned("m"),
                 agent: owned("g"),
                 user_email: owned("u@example.com"),

@@ -1,0 +1,293 @@
+//! A run as the API shows it: in a list, and whole.
+
+use std::collections::BTreeMap;
+
+use serde::ser::Error;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::fold::{CostStatus, Status};
+use crate::timestamp::{UnixMs, to_text};
+
+/// Dollars times 10^18: an exact amount, written as a JSON number with every digit it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dollars(pub i128);
+
+impl std::fmt::Display for Dollars {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const ONE: u128 = 1_000_000_000_000_000_000;
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (whole, part) = (self.0.unsigned_abs() / ONE, self.0.unsigned_abs() % ONE);
+        if part == 0 {
+            return write!(f, "{sign}{whole}");
+        }
+        let digits = format!("{part:018}");
+        write!(f, "{sign}{whole}.{}", digits.trim_end_matches('0'))
+    }
+}
+
+impl Serialize for Dollars {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.to_string())
+            .map_err(S::Error::custom)?
+            .serialize(serializer)
+    }
+}
+
+/// A time, written as ISO 8601 UTC with milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub UnixMs);
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&to_text(self.0))
+    }
+}
+
+/// A length of time in milliseconds, written as seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seconds(pub i64);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The shortest decimal that reads back as this float is the three digits it came from.
+        serializer.serialize_f64(self.0 as f64 / 1000.0)
+    }
+}
+
+/// A run in a list. What is not known is `null`.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Run {
+    /// The project, only where the caller reaches more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub project_id: Option<String>,
+    /// The run.
+    pub run_id: String,
+    /// The app inside the project.
+    pub app_id: String,
+    /// Its parent, `null` for a root.
+    pub parent_run_id: Option<String>,
+    /// Its topmost known ancestor; itself when it has none.
+    pub root_run_id: String,
+    /// Name.
+    pub name: Option<String>,
+    /// `agent`, `llm`, `tool`, ...
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Where it stands.
+    #[schema(value_type = String, pattern = "^(started|success|error)$")]
+    pub status: Status,
+    /// Whether it has been `started` for more than five minutes.
+    pub stale: bool,
+    /// Its own agent or the nearest ancestor's.
+    pub agent: Option<String>,
+    /// Model of a model call.
+    pub model: Option<String>,
+    /// Its own user or the nearest ancestor's.
+    pub user_email: Option<String>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Conversation it belongs to.
+    pub thread_id: Option<String>,
+    /// Start.
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Instant,
+    /// End, `null` while unfinished.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<Instant>,
+    /// End minus start in seconds, `null` while unfinished.
+    #[schema(value_type = Option<f64>)]
+    pub latency_s: Option<Seconds>,
+    /// Its own tokens of the prompt.
+    pub prompt_tokens: Option<u64>,
+    /// Its own tokens of the completion.
+    pub completion_tokens: Option<u64>,
+    /// All its own tokens.
+    pub total_tokens: Option<u64>,
+    /// Its own cost in USD, exact.
+    #[schema(value_type = f64)]
+    pub cost: Dollars,
+    /// Why the cost is what it is.
+    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model)$")]
+    pub cost_status: CostStatus,
+    /// Cost with all descendants in USD, exact.
+    #[schema(value_type = f64)]
+    pub total_cost: Dollars,
+    /// Tokens with all descendants.
+    pub total_tokens_with_children: u64,
+    /// Model calls, descendants included.
+    pub llm_calls: u64,
+    /// Errors, descendants included.
+    pub error_count: u64,
+    /// What went wrong.
+    pub error: Option<RunError>,
+    /// Whether it is kept past retention.
+    pub saved: bool,
+    /// Newest feedback.
+    pub feedback: Option<Feedback>,
+    /// Beginning of the input.
+    pub input_preview: Option<String>,
+    /// Beginning of the output.
+    pub output_preview: Option<String>,
+}
+
+/// An error of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RunError {
+    /// Its kind.
+    pub name: Option<String>,
+    /// What it says.
+    pub message: String,
+    /// Where it came from; only on the whole run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub stack: Option<String>,
+}
+
+/// Feedback on a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Feedback {
+    /// `positive` or `negative`.
+    pub rating: String,
+    /// What was said with it.
+    pub comment: Option<String>,
+    /// When it was given.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub at: Option<Instant>,
+}
+
+/// A page of the run list.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct RunPage {
+    /// The runs.
+    pub data: Vec<Run>,
+    /// Give it as `cursor` to go on; `null` on the last page.
+    pub next_cursor: Option<String>,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// How many runs match, where `count=true` asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub count: Option<u64>,
+    /// Whether there are more than `count` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub count_capped: Option<bool>,
+}
+
+/// A run and everything below it, parents before their children.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct RunTree {
+    /// The run that was asked for.
+    pub run_id: String,
+    /// It and its descendants.
+    pub data: Vec<Run>,
+    /// Whether there are more than are here.
+    pub truncated: bool,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunDetail {
+    /// What the list shows of it.
+    #[serde(flatten)]
+    pub run: Run,
+    /// Part of the prompt's tokens that came from a cache.
+    pub cached_tokens: Option<u64>,
+    /// Part of the completion's tokens spent on reasoning.
+    pub reasoning_tokens: Option<u64>,
+    /// Whether the cost is an estimate.
+    pub cost_estimated: bool,
+    /// Prompt tokens with all descendants.
+    pub total_prompt_tokens: u64,
+    /// Completion tokens with all descendants.
+    pub total_completion_tokens: u64,
+    /// Input, any JSON.
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub input: Option<Box<RawValue>>,
+    /// Output, any JSON.
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub output: Option<Box<RawValue>>,
+    /// Metadata.
+    #[schema(value_type = BTreeMap<String, serde_json::Value>)]
+    pub metadata: BTreeMap<String, Box<RawValue>>,
+    /// Fields of its events that have no meaning here.
+    #[schema(value_type = BTreeMap<String, serde_json::Value>)]
+    pub fields: BTreeMap<String, Box<RawValue>>,
+    /// Every feedback, oldest first.
+    pub feedback_history: Vec<Feedback>,
+    /// Its events by time.
+    pub events: Vec<RunEvent>,
+    /// Whether there are more events than are here; then input, output and the rest are of those that are here.
+    pub events_truncated: bool,
+    /// Other apps of the same project that have a run of this id, where `app_id` chose none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also_in_apps: Vec<String>,
+}
+
+/// An event of a run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunEvent {
+    /// Identity.
+    pub event_id: String,
+    /// Name.
+    pub name: String,
+    /// Its own time.
+    #[schema(value_type = String, format = DateTime)]
+    pub timestamp: Instant,
+    /// When it was accepted.
+    #[schema(value_type = String, format = DateTime)]
+    pub received_at: Instant,
+    /// As it was reported.
+    #[schema(value_type = serde_json::Value)]
+    pub payload: Box<RawValue>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rust_decimal::Decimal;
+
+    #[test]
+    fn amounts_are_written_with_every_digit_and_no_more() {
+        for (units, text) in [
+            (0, "0"),
+            (1, "0.000000000000000001"),
+            (1_500_000_000_000_000_000, "1.5"),
+            (-250_000_000_000_000_000, "-0.25"),
+            (100_000_000_000_000_000_000, "100"),
+        ] {
+            assert_eq!(serde_json::to_string(&Dollars(units)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn seconds_are_written_to_the_millisecond() {
+        for (ms, text) in [
+            (0, "0.0"),
+            (1, "0.001"),
+            (1234, "1.234"),
+            (-5, "-0.005"),
+            (86_400_123, "86400.123"),
+        ] {
+            assert_eq!(serde_json::to_string(&Seconds(ms)).unwrap(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_amount_reads_back_exactly(units in -1_000_000_000_000_000_000_000_000i128..1_000_000_000_000_000_000_000_000) {
+            let read: Decimal = Dollars(units).to_string().parse().unwrap();
+            prop_assert_eq!(read, Decimal::from_i128_with_scale(units, 18));
+        }
+
+        #[test]
+        fn seconds_read_back_exactly(ms in -10_000_000_000_000i64..10_000_000_000_000) {
+            let read: f64 = serde_json::from_str(&serde_json::to_string(&Seconds(ms)).unwrap()).unwrap();
+            prop_assert_eq!((read * 1000.0).round() as i64, ms);
+        }
+    }
+}
