@@ -1,0 +1,254 @@
+//! A micro-batch: from decoded events to the runs that have to be written.
+//!
+//! [`MicroBatch::fold`] is pure. [`Working`] brings in what is already known of the runs, and of the runs they are
+//! related to, and settles their lineage.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use eventlog::StoredRecord;
+use schemas::fold::RunState;
+use schemas::ids::{AppId, ProjectId};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
+
+use crate::decode::{self, DecodedEvent, EventLine, Poison};
+
+mod working;
+
+pub use working::{Sources, Working};
+
+/// A run inside of a deployment: a 128-bit hash of project, app and run id, so that maps and caches need no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunKey(u128);
+
+/// One project and app of a micro-batch.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// The project.
+    pub project: ProjectId,
+    /// The app.
+    pub app: AppId,
+    /// The offset after the last record of this scope in the micro-batch: the version of what it changes (P3).
+    pub next_offset: u64,
+    seed: u64,
+}
+
+impl Scope {
+    /// A scope whose records end before `next_offset`.
+    pub fn new(project: ProjectId, app: AppId, next_offset: u64) -> Self {
+        let seed = xxh3_64(format!("{project}/{app}").as_bytes());
+        Self {
+            project,
+            app,
+            next_offset,
+            seed,
+        }
+    }
+
+    /// The key of one of its runs.
+    pub fn key(&self, run_id: &str) -> RunKey {
+        RunKey(xxh3_128_with_seed(run_id.as_bytes(), self.seed))
+    }
+}
+
+/// What a run has from its ancestors, or else of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The topmost known ancestor; the run itself when it has none.
+    pub root: Arc<str>,
+    /// The run's agent, else the nearest ancestor's, else empty.
+    pub agent: Arc<str>,
+    /// The run's user, else the nearest ancestor's, else empty.
+    pub user_email: Arc<str>,
+}
+
+impl Resolved {
+    /// Bytes of its texts.
+    pub fn bytes(&self) -> usize {
+        self.root.len() + self.agent.len() + self.user_email.len()
+    }
+}
+
+/// What is stored of a run.
+#[derive(Clone, Debug)]
+struct Base {
+    version: u64,
+    encoded: Arc<[u8]>,
+    resolved: Resolved,
+    /// Where it has rows that are not tombstones: one, unless something was interrupted.
+    keys: Vec<i64>,
+}
+
+/// A run in the working set.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Which of the scopes it belongs to.
+    pub scope: usize,
+    /// Its id.
+    pub run_id: Arc<str>,
+    /// The fold of all that is known.
+    pub state: RunState,
+    /// The same, as stored.
+    pub encoded: Arc<[u8]>,
+    /// Root and what is inherited, as far as it is settled.
+    pub resolved: Resolved,
+    /// Whether any run may name this one as its parent.
+    pub may_have_children: bool,
+    base: Option<Base>,
+}
+
+impl Node {
+    /// Whether what is stored is not this.
+    pub fn is_changed(&self) -> bool {
+        self.base.as_ref().is_none_or(|base| {
+            base.encoded != self.encoded
+                || base.resolved != self.resolved
+                || base.keys != [self.state.started_at_ms()]
+        })
+    }
+
+    /// The keys at which it has rows that are not tombstones.
+    pub fn keys(&self) -> impl Iterator<Item = i64> {
+        self.base.iter().flat_map(|base| base.keys.iter().copied())
+    }
+
+    /// The version of what is to be written: the log's position, and above whatever is stored (P3).
+    pub fn version(&self, scope: &Scope) -> u64 {
+        let above_stored = self
+            .base
+            .as_ref()
+            .map_or(0, |base| base.version.saturating_add(1));
+        scope.next_offset.max(above_stored)
+    }
+
+    fn is_new(&self) -> bool {
+        self.base.is_none()
+    }
+}
+
+/// The runs of a working set.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    nodes: HashMap<RunKey, Node>,
+    scopes: Vec<Scope>,
+}
+
+impl Nodes {
+    /// The run.
+    pub fn get(&self, key: RunKey) -> Option<&Node> {
+        self.nodes.get(&key)
+    }
+
+    /// The run, to change it.
+    pub fn get_mut(&mut self, key: RunKey) -> Option<&mut Node> {
+        self.nodes.get_mut(&key)
+    }
+
+    /// The parent a run names, whether it is known or not; `None` when it names none.
+    pub fn parent_of(&self, node: &Node) -> Option<RunKey> {
+        Some(node.state.parent_run_id())
+            .filter(|parent| !parent.is_empty())
+            .map(|parent| self.scopes[node.scope].key(parent))
+    }
+}
+
+/// The fold of one run's events in a micro-batch.
+#[derive(Debug)]
+pub struct Delta {
+    scope: usize,
+    run_id: Arc<str>,
+    state: RunState,
+}
+
+/// The events of some records, folded run by run.
+#[derive(Debug, Default)]
+pub struct MicroBatch<'a> {
+    /// The projects and apps in it.
+    pub scopes: Vec<Scope>,
+    /// Every good event.
+    pub lines: Vec<EventLine<'a>>,
+    /// What its events say about each run.
+    pub deltas: HashMap<RunKey, Delta>,
+    /// What could not be read.
+    pub poison: Vec<Poison>,
+}
+
+impl<'a> MicroBatch<'a> {
+    /// Decodes and folds records. Pure: the same records give the same batch.
+    pub fn fold(records: &'a [StoredRecord]) -> Self {
+        let mut batch = Self::default();
+        for (at, record) in records.iter().enumerate() {
+            if let Err(reason) = batch.add(at, record) {
+                let header = decode::header(record);
+                let events = header.map_or(1, |header| u64::from(header.events));
+                batch.poison.push(Poison {
+                    record: at,
+                    reason,
+                    part: None,
+                    events,
+                });
+            }
+        }
+        batch
+    }
+
+    fn add(&mut self, at: usize, record: &'a StoredRecord) -> Result<(), String> {
+        let header = decode::header(record)?;
+        let scope = self.scope(&header.project, &header.app, record.position.offset + 1);
+        let Self {
+            scopes,
+            lines,
+            deltas,
+            poison,
+        } = self;
+        let each = |decoded: DecodedEvent<'a>| {
+            let DecodedEvent { event, id, raw } = decoded;
+            if event.custom.is_none() {
+                let delta = deltas
+                    .entry(scopes[scope].key(&event.run_id))
+                    .or_insert_with(|| Delta {
+                        scope,
+                        run_id: event.run_id.as_ref().into(),
+                        state: RunState::default(),
+                    });
+                delta.state.apply(&event, id);
+            }
+            lines.push(EventLine {
+                scope,
+                timestamp_ms: event.timestamp_ms,
+                run_id: event.run_id,
+                id,
+                name: event.name,
+                raw,
+                received_at_ms: header.received_at_ms,
+            });
+        };
+        let bad = |reason, raw: &str| {
+            poison.push(Poison {
+                record: at,
+                reason,
+                part: Some(raw.to_owned()),
+                events: 1,
+            });
+        };
+        decode::events(record, &header, each, bad)
+    }
+
+    fn scope(&mut self, project: &ProjectId, app: &AppId, next_offset: u64) -> usize {
+        let found = self
+            .scopes
+            .iter()
+            .position(|scope| scope.app == *app && scope.project == *project);
+        match found {
+            Some(at) => {
+                self.scopes[at].next_offset = self.scopes[at].next_offset.max(next_offset);
+                at
+            }
+            None => {
+                self.scopes
+                    .push(Scope::new(project.clone(), app.clone(), next_offset));
+                self.scopes.len() - 1
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! From log records to events.
+
+use std::borrow::Cow;
+
+use eventlog::StoredRecord;
+use schemas::batch;
+use schemas::digest::Identity;
+use schemas::event::Event;
+use schemas::ids::EventId;
+use schemas::record::RecordHeader;
+
+/// An event of a record.
+#[derive(Debug)]
+pub struct DecodedEvent<'a> {
+    /// The event.
+    pub event: Event<'a>,
+    /// Its identity.
+    pub id: EventId,
+    /// Its own bytes.
+    pub raw: &'a str,
+}
+
+/// What is left of an event once it is folded: its row in `events`.
+#[derive(Debug)]
+pub struct EventLine<'a> {
+    /// Which of the micro-batch's scopes it belongs to.
+    pub scope: usize,
+    /// When it happened.
+    pub timestamp_ms: i64,
+    /// The run it belongs to.
+    pub run_id: Cow<'a, str>,
+    /// Its identity.
+    pub id: EventId,
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// Its own bytes.
+    pub raw: &'a str,
+    /// When it was accepted.
+    pub received_at_ms: i64,
+}
+
+/// Something that cannot be processed, for the dead letters.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Poison {
+    /// Which record it came from: place in the micro-batch.
+    pub record: usize,
+    /// Why.
+    pub reason: String,
+    /// The bad part of the record's payload; `None` for all of it.
+    pub part: Option<String>,
+    /// How many accepted events that is.
+    pub events: u64,
+}
+
+/// Reads the header of a record.
+pub fn header(record: &StoredRecord) -> Result<RecordHeader, String> {
+    let headers = record
+        .record
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_ref()));
+    RecordHeader::decode(headers).map_err(|fault| fault.to_string())
+}
+
+/// Hands each event of the payload to `each`, in order; bad ones to `bad` with their reason.
+///
+/// Ingest has read the same bytes with the same rules, so a bad event here means that the rules differ between the
+/// two binaries, or that the record was not written by ingest.
+pub fn events<'a>(
+    record: &'a StoredRecord,
+    header: &RecordHeader,
+    mut each: impl FnMut(DecodedEvent<'a>),
+    mut bad: impl FnMut(String, &'a str),
+) -> Result<(), String> {
+    let identity = Identity::new(&header.project, &header.app);
+    let visitor = |slot: batch::Slot<'a>| match slot.event {
+        Ok(event) => {
+            let id = match &event.event_id {
+                Some(given) => identity.given(given),
+                None => identity.of_content(slot.raw),
+            };
+            each(DecodedEvent {
+                event,
+                id,
+                raw: slot.raw,
+            });
+        }
+        Err(fault) => bad(fault.message, slot.raw),
+    };
+    batch::visit(&record.record.payload, header.received_at_ms, visitor)
+        .map_err(|fault| fault.message)
+}

@@ -1,0 +1,70 @@
+//! Runs that were touched lately, so that their next event costs no look-up.
+//!
+//! Kept as bytes, the same the table keeps: a fraction of the decoded state's memory. An entry is put in only after
+//! the row it stands for is stored, so that what is found here is never ahead of the table.
+
+use std::sync::Arc;
+
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+
+use crate::batch::{Resolved, RunKey};
+use crate::config::ProcessorConfig;
+
+/// What a run's next event needs of it.
+#[derive(Clone, Debug)]
+pub struct HotRun {
+    /// The fold's state, encoded.
+    pub state: Arc<[u8]>,
+    /// Version of the row.
+    pub version: u64,
+    /// The row's key: when the run starts.
+    pub started_at_ms: i64,
+    /// Root and what is inherited.
+    pub resolved: Resolved,
+    /// Whether any run may name this one as its parent.
+    pub may_have_children: bool,
+}
+
+/// The cache of hot runs of a process, bounded in bytes and in idle time.
+#[derive(Clone, Debug)]
+pub struct HotRuns {
+    cache: Cache<RunKey, HotRun>,
+}
+
+impl HotRuns {
+    /// An empty cache with the bounds of the settings.
+    pub fn new(config: &ProcessorConfig) -> Self {
+        let cache = Cache::builder()
+            .max_capacity(config.hot_bytes)
+            .weigher(|_: &RunKey, run: &HotRun| {
+                // Beside the bytes: the entry, its key, and moka's own nodes.
+                u32::try_from(run.state.len() + run.resolved.bytes() + 280).unwrap_or(u32::MAX)
+            })
+            // The newest runs are the ones that go on; how often a run was touched before says nothing.
+            .eviction_policy(EvictionPolicy::lru())
+            .time_to_idle(config.hot_idle)
+            .build();
+        Self { cache }
+    }
+
+    /// The run, if it is hot.
+    pub fn get(&self, key: RunKey) -> Option<HotRun> {
+        self.cache.get(&key)
+    }
+
+    /// The run's row is stored with this.
+    pub fn put(&self, key: RunKey, run: HotRun) {
+        self.cache.insert(key, run);
+    }
+
+    /// Forgets everything: another process may have written these runs since.
+    pub fn clear(&self) {
+        self.cache.invalidate_all();
+    }
+
+    /// Bytes in use, nearly.
+    pub fn bytes(&self) -> u64 {
+        self.cache.weighted_size()
+    }
+}

@@ -1,0 +1,156 @@
+//! Roots, and what runs inherit from their ancestors.
+//!
+//! A run's root is its topmost known ancestor: a run whose parent was never seen is a root. Its agent and its user
+//! are its own, else the nearest ancestor's. Runs whose parents go round in a circle (real clients send such) all
+//! have the least of their ids as root. All of this is a function of the runs that are known, not of their order of
+//! arrival: [`resolve`] does one round of it, and the caller brings further runs into the working set until nothing
+//! changes any more.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::batch::{Node, Nodes, Resolved, RunKey};
+
+/// Outcome of one round.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Round {
+    /// Every run of the frontier is resolved.
+    Settled,
+    /// These ancestors may be part of a circle, or hang below what changed: they belong into the frontier too.
+    Widen(Vec<RunKey>),
+}
+
+/// Resolves the runs of the frontier from the top down. The parents of all of them are in `nodes`, or unknown.
+///
+/// A run outside of the frontier is taken as it is, unless the frontier reaches above it: either the run's root is
+/// being resolved here, or a run here was moved from one parent to another (`rewired`).
+pub fn resolve(nodes: &mut Nodes, frontier: &HashSet<RunKey>, rewired: &HashSet<RunKey>) -> Round {
+    let mut done = HashSet::with_capacity(frontier.len());
+    let mut widen = Vec::new();
+    for start in frontier {
+        if done.contains(start) {
+            continue;
+        }
+        let mut climb = Climb::default();
+        let above = climb.climb_from(
+            *start,
+            nodes,
+            &Reached {
+                frontier,
+                rewired,
+                done: &done,
+            },
+        );
+        widen.extend(climb.widen);
+        done.extend(climb.circle);
+        let mut above = above;
+        for key in climb.chain.into_iter().rev() {
+            if let Some(node) = nodes.get_mut(key) {
+                node.resolved = inherit(node, above.as_ref());
+                above = Some(node.resolved.clone());
+            }
+            done.insert(key);
+        }
+    }
+    if widen.is_empty() {
+        Round::Settled
+    } else {
+        Round::Widen(widen)
+    }
+}
+
+/// What a climb must know of the others.
+struct Reached<'a> {
+    frontier: &'a HashSet<RunKey>,
+    rewired: &'a HashSet<RunKey>,
+    done: &'a HashSet<RunKey>,
+}
+
+/// The way from a run up to where its ancestors are known.
+#[derive(Default)]
+struct Climb {
+    /// Runs to resolve, child before parent.
+    chain: Vec<RunKey>,
+    /// Runs found to go round, already resolved.
+    circle: Vec<RunKey>,
+    widen: Vec<RunKey>,
+}
+
+impl Climb {
+    /// Climbs; returns what the last run of the chain inherits.
+    fn climb_from(
+        &mut self,
+        start: RunKey,
+        nodes: &mut Nodes,
+        reached: &Reached<'_>,
+    ) -> Option<Resolved> {
+        let mut place = HashMap::new();
+        let mut cursor = start;
+        loop {
+            let node = nodes.get(cursor)?;
+            if reached.done.contains(&cursor) {
+                return Some(node.resolved.clone());
+            }
+            if !reached.frontier.contains(&cursor) {
+                if self.reaches_above(node, nodes, reached) {
+                    self.widen.push(cursor);
+                }
+                return Some(node.resolved.clone());
+            }
+            if let Some(at) = place.get(&cursor) {
+                self.circle = self.chain.split_off(*at);
+                resolve_circle(nodes, &self.circle);
+                return nodes.get(cursor).map(|node| node.resolved.clone());
+            }
+            place.insert(cursor, self.chain.len());
+            self.chain.push(cursor);
+            cursor = nodes.parent_of(node)?;
+        }
+    }
+
+    fn reaches_above(&self, node: &Node, nodes: &Nodes, reached: &Reached<'_>) -> bool {
+        let is_below = |key: &RunKey| {
+            let is_root_of_node = nodes
+                .get(*key)
+                .is_some_and(|below| below.run_id == node.resolved.root);
+            is_root_of_node || reached.rewired.contains(key)
+        };
+        !node.state.parent_run_id().is_empty() && self.chain.iter().any(is_below)
+    }
+}
+
+fn inherit(node: &Node, above: Option<&Resolved>) -> Resolved {
+    let own_or = |own: &str, inherited: Option<&Arc<str>>| match inherited {
+        Some(inherited) if own.is_empty() => inherited.clone(),
+        _ => own.into(),
+    };
+    Resolved {
+        root: above.map_or_else(|| node.run_id.clone(), |above| above.root.clone()),
+        agent: own_or(node.state.own_agent(), above.map(|above| &above.agent)),
+        user_email: own_or(
+            node.state.own_user_email(),
+            above.map(|above| &above.user_email),
+        ),
+    }
+}
+
+/// Resolves runs that go round; `members` lists them child before parent.
+fn resolve_circle(nodes: &mut Nodes, members: &[RunKey]) {
+    let ids = members
+        .iter()
+        .filter_map(|key| nodes.get(*key).map(|node| node.run_id.clone()));
+    let Some(root) = ids.min() else { return };
+    let nothing: Arc<str> = "".into();
+    let mut above = Resolved {
+        root,
+        agent: nothing.clone(),
+        user_email: nothing,
+    };
+    // Twice round: after the first time the carried values are right wherever one began.
+    for key in members.iter().rev().chain(members.iter().rev()) {
+        if let Some(node) = nodes.get_mut(*key) {
+            node.resolved = inherit(node, Some(&above));
+            above = node.resolved.clone();
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Tables that wait: what fails for a while is tried again until it works, or until the process is told to stop.
+//!
+//! So everything above reads as if the store were always there, and the backlog drains by itself when it comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use store::StoreError;
+use store::rows::{EventRow, RunRow};
+use store::states::{Child, StoredRun};
+use tokio::sync::watch;
+
+use crate::batch::Scope;
+use crate::processor::{Processor, stopped_by};
+use crate::tables::Tables;
+
+/// First pause between two tries.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// Pauses that double from try to try.
+pub(crate) struct Pause {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Pause {
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self {
+            next: PAUSE_MIN.min(longest),
+            longest,
+        }
+    }
+
+    /// Waits; `false` when told to stop meanwhile.
+    pub(crate) async fn wait(&mut self, stop: &watch::Receiver<bool>) -> bool {
+        let mut stop = stop.clone();
+        let pause = self.next;
+        self.next = (self.next * 2).min(self.longest);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => true,
+            () = stopped_by(&mut stop) => false,
+        }
+    }
+}
+
+/// The processor's tables, patiently.
+#[derive(Clone)]
+pub(crate) struct Patient {
+    pub(crate) processor: Arc<Processor>,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Repeats a call while its error says that repeating may help. Told to stop, it hands out that error.
+macro_rules! patiently {
+    ($self:ident, $call:expr) => {{
+        let mut pause = Pause::new($self.processor.config.retry_pause_max);
+        loop {
+            match $call.await {
+                Err(error) if error.is_retryable() => {
+                    $self.processor.metrics.store_retries.inc();
+                    $self.processor.set_waiting(true);
+                    tracing::warn!(error = %error, "the store is away; the processor waits for it");
+                    if !pause.wait(&$self.stop).await {
+                        break Err(error);
+                    }
+                }
+                outcome => {
+                    $self.processor.set_waiting(false);
+                    break outcome;
+                }
+            }
+        }
+    }};
+}
+
+#[async_trait]
+impl Tables for Patient {
+    async fn load_states(
+        &self,
+        scope: &Scope,
+        run_ids: &[&str],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        patiently!(self, self.processor.tables.load_states(scope, run_ids))
+    }
+
+    async fn children_of(
+        &self,
+        scope: &Scope,
+        parent_ids: &[&str],
+    ) -> Result<Vec<Child>, StoreError> {
+        patiently!(self, self.processor.tables.children_of(scope, parent_ids))
+    }
+
+    async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
+        patiently!(self, self.processor.tables.insert(events, runs))
+    }
+
+    async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+        patiently!(self, self.processor.tables.known_runs(each))
+    }
+
+    async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+        patiently!(self, self.processor.tables.waiting_parents(each))
+    }
+}

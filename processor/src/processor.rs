@@ -1,0 +1,162 @@
+//! The processor as a whole: its workers, its state, its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use eventlog::Log;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::hot::HotRuns;
+use crate::known::Known;
+use crate::metrics::Metrics;
+use crate::patient::Patient;
+use crate::tables::Tables;
+use crate::worker::Worker;
+use crate::{GROUP, ProcessorConfig, ProcessorError};
+
+/// How often the lag is looked at.
+const LAG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the processor is doing, for the readiness of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Reading from the tables which runs there are.
+    Starting,
+    /// Processing, or waiting for something to process.
+    Running,
+    /// The store is away; what is in the log waits.
+    Waiting,
+    /// Ended: asked to, or by an error that needs a person.
+    Stopped,
+}
+
+/// Consumes a log of events into the tables.
+pub struct Processor {
+    pub(crate) config: ProcessorConfig,
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) dead_letters: Arc<dyn Log>,
+    pub(crate) tables: Arc<dyn Tables>,
+    pub(crate) metrics: Metrics,
+    pub(crate) hot: HotRuns,
+    status: watch::Sender<Status>,
+}
+
+impl Processor {
+    /// A processor over a log, a log for what it cannot process, and the tables.
+    pub fn new(
+        config: ProcessorConfig,
+        log: Arc<dyn Log>,
+        dead_letters: Arc<dyn Log>,
+        tables: Arc<dyn Tables>,
+        metrics: Metrics,
+    ) -> Self {
+        let hot = HotRuns::new(&config);
+        Self {
+            config,
+            log,
+            dead_letters,
+            tables,
+            metrics,
+            hot,
+            status: watch::Sender::new(Status::Starting),
+        }
+    }
+
+    /// Follows what the processor is doing.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    /// Processes until `stop` becomes true or its sender is gone, then finishes the micro-batch in hand, commits and
+    /// returns. An error means that something needs a person; everything not committed stays in the log.
+    pub async fn run(self, stop: watch::Receiver<bool>) -> Result<(), ProcessorError> {
+        let this = Arc::new(self);
+        let outcome = this.clone().run_workers(stop).await;
+        this.status.send_replace(Status::Stopped);
+        outcome
+    }
+
+    async fn run_workers(
+        self: Arc<Self>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<(), ProcessorError> {
+        let tables = Patient {
+            processor: self.clone(),
+            stop: stop.clone(),
+        };
+        let known = match Known::load(&tables).await {
+            Err(error) if error.is_retryable() && *stop.borrow() => return Ok(()),
+            loaded => loaded?,
+        };
+        let known = Arc::new(known);
+        self.status.send_replace(Status::Running);
+        let mut workers = JoinSet::new();
+        // Each worker gets its own word to stop, so that one that fails ends the others.
+        let (stop_all, stopped) = watch::channel(false);
+        for _ in 0..self.config.workers.max(1) {
+            let member = self.log.join(GROUP).await?;
+            let worker = Worker::new(self.clone(), known.clone(), member, stopped.clone());
+            workers.spawn(worker.run());
+        }
+        let mut lag_interval = tokio::time::interval(LAG_INTERVAL);
+        let mut outcome = Ok(());
+        loop {
+            tokio::select! {
+                () = stopped_by(&mut stop), if !*stop_all.borrow() => {
+                    stop_all.send_replace(true);
+                }
+                ended = workers.join_next() => match ended {
+                    None => return outcome,
+                    Some(Ok(Ok(()))) => {}
+                    Some(Ok(Err(error))) => {
+                        tracing::error!(error = %error, "a processor worker stopped; its partitions wait");
+                        stop_all.send_replace(true);
+                        outcome = Err(error);
+                    }
+                    Some(Err(_)) => {
+                        stop_all.send_replace(true);
+                        outcome = Err(ProcessorError::WorkerPanicked);
+                    }
+                },
+                _ = lag_interval.tick() => self.observe().await,
+            }
+        }
+    }
+
+    async fn observe(&self) {
+        if let Ok(lags) = self.log.lag(GROUP).await {
+            let records: u64 = lags
+                .iter()
+                .map(|lag| lag.end.saturating_sub(lag.committed))
+                .sum();
+            self.metrics
+                .lag_records
+                .set(i64::try_from(records).unwrap_or(i64::MAX));
+        }
+        self.metrics
+            .hot_bytes
+            .set(i64::try_from(self.hot.bytes()).unwrap_or(i64::MAX));
+    }
+
+    /// A worker waits for the store, or goes on.
+    pub(crate) fn set_waiting(&self, waiting: bool) {
+        let status = if waiting {
+            Status::Waiting
+        } else {
+            Status::Running
+        };
+        self.status.send_if_modified(|current| {
+            let changes = *current != status && *current != Status::Stopped;
+            if changes {
+                *current = status;
+            }
+            changes
+        });
+    }
+}
+
+/// Returns when the word to stop is given, or nobody is left to give it.
+pub(crate) async fn stopped_by(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stopped| *stopped).await;
+}

@@ -1,0 +1,63 @@
+//! One step: from records to stored rows. What the worker does between gathering and committing.
+
+use std::time::Instant;
+
+use eventlog::StoredRecord;
+use store::rows::{EventRow, RunRow};
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::batch::{MicroBatch, Sources, Working};
+use crate::decode::Poison;
+use crate::{ProcessorError, rows};
+
+/// What became of some records.
+#[derive(Debug)]
+pub struct Stored {
+    /// Events whose rows are stored.
+    pub events: u64,
+    /// What could not be read and has to go to the dead letters.
+    pub poison: Vec<Poison>,
+}
+
+/// Folds the records' events, stores their rows, and lets the caches follow. After an error nothing is known to be
+/// stored; the same records can be given again, and with others, at any later time.
+pub async fn store(
+    records: &[StoredRecord],
+    sources: Sources<'_>,
+    now_ms: i64,
+) -> Result<Stored, ProcessorError> {
+    let started = Instant::now();
+    let MicroBatch {
+        scopes,
+        lines,
+        deltas,
+        poison,
+    } = computing(|| MicroBatch::fold(records));
+    let working = Working::settle(&scopes, deltas, sources).await?;
+    let events: Vec<EventRow<'_>> = lines
+        .iter()
+        .map(|line| rows::event(line, &scopes))
+        .collect();
+    let runs: Vec<RunRow<'_>> = working
+        .changed()
+        .flat_map(|(node, scope)| rows::run(node, scope, now_ms))
+        .collect();
+    sources
+        .metrics
+        .fold_seconds
+        .observe(started.elapsed().as_secs_f64());
+    sources.tables.insert(&events, &runs).await?;
+    sources.metrics.run_rows.inc_by(runs.len() as u64);
+    let events = events.len() as u64;
+    drop(runs);
+    working.stored(sources);
+    Ok(Stored { events, poison })
+}
+
+/// Runs a long stretch of computing. On a runtime of several threads its other tasks move to another one meanwhile.
+fn computing<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}

@@ -1,0 +1,229 @@
+//! One member of the consumer group: gather, fold, store, commit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use chrono::Utc;
+use eventlog::{Delivery, Fetch, LogError, Member, Record, StoredRecord};
+use tokio::sync::watch;
+
+use crate::ProcessorError;
+use crate::batch::Sources;
+use crate::decode::Poison;
+use crate::known::Known;
+use crate::patient::{Patient, Pause};
+use crate::processor::{Processor, stopped_by};
+use crate::step::{self, Stored};
+
+/// How long one call waits for records when there are none, before it looks around again.
+const IDLE_WAIT: Duration = Duration::from_secs(5);
+
+pub(crate) struct Worker {
+    processor: Arc<Processor>,
+    known: Arc<Known>,
+    member: Box<dyn Member>,
+    stop: watch::Receiver<bool>,
+}
+
+/// What gathering ended with.
+struct Gathered {
+    records: Vec<StoredRecord>,
+    /// What was told after the records and has to be heeded after them.
+    then: Option<Delivery>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        processor: Arc<Processor>,
+        known: Arc<Known>,
+        member: Box<dyn Member>,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            processor,
+            known,
+            member,
+            stop,
+        }
+    }
+
+    pub(crate) async fn run(mut self) -> Result<(), ProcessorError> {
+        while !*self.stop.borrow() {
+            let gathered = match self.gather().await {
+                Ok(gathered) => gathered,
+                Err(LogError::Closed) => return Ok(()),
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(error = %error, "the log cannot be read for now");
+                    Pause::new(self.processor.config.retry_pause_max)
+                        .wait(&self.stop)
+                        .await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if !gathered.records.is_empty() && !self.process(gathered.records).await? {
+                return Ok(());
+            }
+            match gathered.then {
+                // Another process may have written these partitions' runs since this one last did.
+                Some(Delivery::Assigned(partitions)) => {
+                    tracing::debug!(log.partitions = ?partitions, "assigned");
+                }
+                Some(Delivery::Revoked(partitions) | Delivery::Lost(partitions)) => {
+                    tracing::debug!(log.partitions = ?partitions, "no longer assigned");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Collects records until a micro-batch is full, its time is over, or something else is told.
+    async fn gather(&mut self) -> Result<Gathered, LogError> {
+        let config = &self.processor.config;
+        let mut gathered = Gathered {
+            records: Vec::new(),
+            then: None,
+        };
+        let mut bytes = 0;
+        let mut deadline: Option<Instant> = None;
+        loop {
+            let max_wait = deadline.map_or(IDLE_WAIT, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
+            let fetch = Fetch {
+                max_bytes: config.batch_bytes - bytes,
+                max_wait,
+            };
+            let delivery = tokio::select! {
+                delivery = self.member.next(fetch) => delivery?,
+                () = stopped_by(&mut self.stop) => return Ok(gathered),
+            };
+            match delivery {
+                Delivery::Records(records) => {
+                    bytes += records
+                        .iter()
+                        .map(|record| record.record.payload.len())
+                        .sum::<usize>();
+                    gathered.records.extend(records);
+                    deadline.get_or_insert_with(|| Instant::now() + config.batch_wait);
+                }
+                Delivery::Idle => return Ok(gathered),
+                other => {
+                    gathered.then = Some(other);
+                    return Ok(gathered);
+                }
+            }
+            if bytes >= config.batch_bytes
+                || deadline.is_some_and(|deadline| deadline <= Instant::now())
+            {
+                return Ok(gathered);
+            }
+        }
+    }
+
+    /// Stores what the records say, then commits them. `false` when it was told to stop before that was possible.
+    async fn process(&mut self, records: Vec<StoredRecord>) -> Result<bool, ProcessorError> {
+        let processor = self.processor.clone();
+        let metrics = &processor.metrics;
+        let started = Instant::now();
+        let tables = Patient {
+            processor: processor.clone(),
+            stop: self.stop.clone(),
+        };
+        let known = self.known.clone();
+        let sources = Sources {
+            tables: &tables,
+            hot: &processor.hot,
+            known: &known,
+            metrics,
+        };
+        let stored = step::store(&records, sources, Utc::now().timestamp_millis()).await;
+        let Stored { events, poison } = match stored {
+            Ok(stored) => stored,
+            // Told to stop while the store is away: the records stay in the log.
+            Err(ProcessorError::Store(error)) if error.is_retryable() => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        self.bury(&records, &poison).await?;
+        self.commit(&records).await?;
+        metrics.stored_events.inc_by(events);
+        metrics.batch_events.observe(events as f64);
+        metrics
+            .batch_seconds
+            .observe(started.elapsed().as_secs_f64());
+        Ok(true)
+    }
+
+    /// Puts what could not be read into the dead letters, durably, before its record is committed (P1).
+    async fn bury(
+        &mut self,
+        records: &[StoredRecord],
+        poison: &[Poison],
+    ) -> Result<(), ProcessorError> {
+        for bad in poison {
+            let source = &records[bad.record];
+            let text = |text: String| Bytes::from(text.into_bytes());
+            let mut headers = source.record.headers.clone();
+            headers.extend([
+                ("reason".to_owned(), text(bad.reason.clone())),
+                (
+                    "original_partition".to_owned(),
+                    text(source.position.partition.to_string()),
+                ),
+                (
+                    "original_offset".to_owned(),
+                    text(source.position.offset.to_string()),
+                ),
+            ]);
+            let payload = bad
+                .part
+                .clone()
+                .map_or_else(|| source.record.payload.clone(), text);
+            let letter = Record {
+                key: source.record.key.clone(),
+                headers,
+                payload,
+            };
+            tracing::error!(
+                log.partition = source.position.partition,
+                log.offset = source.position.offset,
+                "a record cannot be read; it goes to the dead letters"
+            );
+            self.processor.dead_letters.append(letter).await?;
+            self.processor
+                .metrics
+                .dead_lettered_events
+                .inc_by(bad.events);
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self, records: &[StoredRecord]) -> Result<(), ProcessorError> {
+        let mut next = BTreeMap::new();
+        for record in records {
+            let offset = next.entry(record.position.partition).or_insert(0);
+            *offset = record.position.offset.saturating_add(1).max(*offset);
+        }
+        for (partition, offset) in next {
+            let mut pause = Pause::new(self.processor.config.retry_pause_max);
+            loop {
+                match self.member.commit(partition, offset).await {
+                    Ok(()) => break,
+                    // Whoever has it now reads the same records again, which changes nothing (P2).
+                    Err(LogError::NotAssigned(_)) => break,
+                    Err(error) if error.is_retryable() => {
+                        tracing::warn!(error = %error, log.partition = partition, "cannot commit for now");
+                        if !pause.wait(&self.stop).await {
+                            return Ok(());
+                        }
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
