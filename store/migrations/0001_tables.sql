@@ -71,7 +71,7 @@ CREATE TABLE IF NOT EXISTS runs @on_cluster
     last_event_at DateTime64(3, 'UTC'),
     updated_at DateTime64(3, 'UTC'),
     state String,
-    latency_key Int32 MATERIALIZED toInt32(least(ifNull(latency_ms, -1), 2147483647)),
+    latency_key Int32 MATERIALIZED if(isNull(latency_ms), -2147483648, toInt32(least(greatest(assumeNotNull(latency_ms), -2147483647), 2147483647))),
     cost_key Float32 MATERIALIZED toFloat32(total_cost),
     INDEX by_run run_id TYPE bloom_filter(0.01) GRANULARITY 4,
     INDEX by_parent parent_run_id TYPE bloom_filter(0.01) GRANULARITY 4,
