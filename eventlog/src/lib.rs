@@ -20,11 +20,29 @@
 //! - **Cancellation**: every future here may be dropped at an await point. A dropped `next` loses no record.
 //!
 //! What success does not mean: an appended record has not been processed, only kept.
+//!
+//! # Where to start reading
+//!
+//! [`Log`] and [`Member`], then [`embedded`] for the durable log and [`memory`] for the one that tests use.
+//! What both share is `groups` (who reads which partition, a pure state machine) and `member` (the loop a member
+//! runs). The suite in `conformance` (a feature) says what every implementation has to show.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod embedded;
+mod groups;
+mod member;
+pub mod memory;
+mod partition;
+
+pub use embedded::{EmbeddedConfig, EmbeddedLog};
+pub use memory::MemoryLog;
+pub use partition::partition_of;
 
 /// What is appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +160,9 @@ pub enum LogError {
     /// The log was closed.
     #[error("the log is closed")]
     Closed,
+    /// The log's settings do not fit its data or its surroundings: a person has to change one of them.
+    #[error("the log cannot be opened so: {0}")]
+    Settings(String),
     /// What is on disk is not what was written.
     #[error("the log is damaged: {0}")]
     Damaged(String),

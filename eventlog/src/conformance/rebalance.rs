@@ -1,0 +1,149 @@
+//! Checks of members coming and going.
+
+use std::collections::BTreeSet;
+
+use super::{Place, Reader, Subject, patiently, place, record};
+use crate::{Delivery, Log, LogError, Position};
+
+pub(super) async fn all(subject: &dyn Subject) {
+    a_second_member_takes_over_half(&*place(subject, 4).await).await;
+    a_revoked_member_may_commit_until_it_comes_back(&*place(subject, 2).await).await;
+    three_members_share_and_nothing_is_lost(&*place(subject, 6).await).await;
+}
+
+async fn append(log: &dyn Log, range: std::ops::Range<usize>) {
+    for i in range {
+        let done = log
+            .append(record(&format!("app-{}", i % 24), &format!("{i:04}")))
+            .await;
+        done.expect("append");
+    }
+}
+
+/// Steps all members in turn until they own this many partitions each.
+async fn settle(readers: &mut [&mut Reader], counts: &[usize]) {
+    patiently(&format!("a share of {counts:?}"), async {
+        loop {
+            for reader in readers.iter_mut() {
+                reader.step().await;
+            }
+            no_partition_is_at_two_members(readers);
+            let settled = readers.iter().all(|reader| reader.revoked.is_empty());
+            let mut shares: Vec<usize> = readers.iter().map(|r| r.own.len()).collect();
+            shares.sort_unstable();
+            if settled && shares == counts {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+fn no_partition_is_at_two_members(readers: &[&mut Reader]) {
+    let mut seen = BTreeSet::new();
+    for partition in readers.iter().flat_map(|reader| reader.own.keys()) {
+        assert!(seen.insert(*partition), "{partition} is at two members");
+    }
+}
+
+async fn a_second_member_takes_over_half(place: &dyn Place) {
+    let log = place.open().await;
+    append(&*log, 0..48).await;
+    let mut one = Reader::join(&*log, "g").await;
+    one.read(48).await;
+    one.commit_all().await;
+    let kept: BTreeSet<u32> = one.own.keys().copied().collect();
+    assert_eq!(kept.len(), 4);
+
+    let mut two = Reader::join(&*log, "g").await;
+    settle(&mut [&mut one, &mut two], &[2, 2]).await;
+    append(&*log, 48..96).await;
+    patiently("the new records at both", async {
+        while one.got.len() + two.got.len() < 96 {
+            one.step().await;
+            two.step().await;
+        }
+    })
+    .await;
+    // Everything was committed before the rebalance, so nothing comes twice.
+    let all: BTreeSet<Position> = one.got.iter().chain(&two.got).map(|s| s.position).collect();
+    assert_eq!(all.len(), 96);
+    assert!(!two.got.is_empty());
+
+    drop(one);
+    two.own(4).await;
+}
+
+async fn a_revoked_member_may_commit_until_it_comes_back(place: &dyn Place) {
+    let log = place.open().await;
+    append(&*log, 0..24).await;
+    let mut one = Reader::join(&*log, "g").await;
+    one.read(24).await;
+    let mut two = Reader::join(&*log, "g").await;
+    let revoked = patiently("a revocation", async {
+        loop {
+            let (delivery, _) = futures::join!(one.step(), two.step());
+            if let Delivery::Revoked(partitions) = delivery {
+                break partitions;
+            }
+        }
+    })
+    .await;
+    assert_eq!(revoked.len(), 1);
+    let partition = revoked[0];
+    assert!(!two.own.contains_key(&partition), "not given away yet");
+    let next = one.own[&partition];
+    let done = one.member.commit(partition, next).await;
+    done.expect("a revoked partition may be committed");
+
+    settle(&mut [&mut one, &mut two], &[1, 1]).await;
+    assert!(two.own.contains_key(&partition));
+    let refused = one.member.commit(partition, next).await;
+    assert!(
+        matches!(refused, Err(LogError::NotAssigned(p)) if p == partition),
+        "{refused:?}"
+    );
+    let twice = two.got.iter().any(|s| s.position.partition == partition);
+    assert!(!twice, "it was committed, so it does not come again");
+}
+
+async fn three_members_share_and_nothing_is_lost(place: &dyn Place) {
+    let log = place.open().await;
+    append(&*log, 0..60).await;
+    let mut one = Reader::join(&*log, "g").await;
+    let mut two = Reader::join(&*log, "g").await;
+    let mut three = Reader::join(&*log, "g").await;
+    settle(&mut [&mut one, &mut two, &mut three], &[2, 2, 2]).await;
+    append(&*log, 60..120).await;
+    drop(two);
+    settle(&mut [&mut one, &mut three], &[3, 3]).await;
+    append(&*log, 120..180).await;
+    let mut four = Reader::join(&*log, "g").await;
+    settle(&mut [&mut one, &mut three, &mut four], &[2, 2, 2]).await;
+    // Whatever was delivered to whom: what nobody committed is still to come for the present owners.
+    let ends: Vec<u64> = {
+        let lag = log.lag("g").await.expect("lag");
+        lag.iter().map(|lag| lag.end).collect()
+    };
+    patiently("everything to the end", async {
+        loop {
+            let mut done = true;
+            for reader in [&mut one, &mut three, &mut four] {
+                reader.step().await;
+                done &= reader
+                    .own
+                    .iter()
+                    .all(|(partition, next)| *next >= ends[*partition as usize]);
+            }
+            if done {
+                break;
+            }
+        }
+    })
+    .await;
+    for reader in [&mut one, &mut three, &mut four] {
+        reader.commit_all().await;
+    }
+    let lag = log.lag("g").await.expect("lag");
+    assert!(lag.iter().all(|lag| lag.committed == lag.end), "{lag:?}");
+}

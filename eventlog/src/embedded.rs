@@ -1,0 +1,389 @@
+//! The durable log in a folder of this machine.
+//!
+//! Records are rows of *segments*: files of an embedded store (redb), each a stretch of the log of all partitions.
+//! One thread takes all appends that are waiting, writes them in one transaction with one `fdatasync`, and answers
+//! them together. A second thread does the same for commits (one more store file) and removes whole segments that
+//! every known group has committed past. A third reads back what is no longer in the bounded tail in memory. The
+//! number of the store, the layout and the reasons are in `docs/decisions/0001-embedded-log.md`.
+//!
+//! # After an error
+//!
+//! A failed write or sync is never answered as success. The segment it met takes no more records: it is opened
+//! again, for reading, at its last complete commit (written anew first if it was a sync that failed, because what
+//! the system then shows of a file need not be on the disk), and the next append begins another segment. Offsets
+//! given to failed appends are not given again. So a full or read-only disk needs no restart: appends fail with
+//! [`LogError::Full`] or [`LogError::Unavailable`] until it takes writes again.
+//!
+//! # Limits, known
+//!
+//! A member that never calls `next` again keeps its partitions until it is dropped. A registered group that never
+//! comes back holds the log until [`EmbeddedLog::forget`]. Dropping the last handle waits for the threads (for one
+//! write at most).
+
+mod committer;
+mod config;
+mod cursors;
+mod disk;
+mod frame;
+mod ledger;
+mod metrics;
+mod segment;
+mod store;
+mod tail;
+mod writer;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use prometheus::Registry;
+use tokio::sync::{mpsc, oneshot, watch};
+
+pub use config::EmbeddedConfig;
+pub use disk::Disk;
+
+use crate::groups::Groups;
+use crate::member::{GroupMember, Source};
+use crate::{Lag, Log, LogError, Member, Position, Record, StoredRecord, partition_of};
+use committer::Committer;
+use cursors::Cursors;
+use ledger::Ledger;
+use metrics::Metrics;
+use segment::Segment;
+use store::Surroundings;
+use writer::{Pending, Writer};
+
+/// Reads from files that may wait. A member has one at a time.
+const READ_QUEUE_LEN: usize = 256;
+
+/// The durable log. Clones are the same log; the folder is free again when the last clone and the last member are
+/// gone.
+#[derive(Clone)]
+pub struct EmbeddedLog {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    ledger: Arc<Ledger>,
+    groups: Groups,
+    senders: Option<Senders>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Senders {
+    appends: mpsc::Sender<writer::Command>,
+    commits: mpsc::Sender<committer::Command>,
+    reads: mpsc::Sender<ReadRequest>,
+}
+
+struct ReadRequest {
+    from: Position,
+    max_bytes: usize,
+    reply: oneshot::Sender<Result<Vec<StoredRecord>, LogError>>,
+}
+
+impl EmbeddedLog {
+    /// Opens the log, or makes it. Blocks on the disk: not for a task. After a crash the segment written last is
+    /// checked and brought back to its last complete commit, which takes about a second per gigabyte of it.
+    pub fn open(config: EmbeddedConfig, registry: &Registry) -> Result<Self, LogError> {
+        config.check()?;
+        let folder = disk::Folder::lock(&config.folder)?;
+        Self::open_on(config, Arc::new(folder), registry)
+    }
+
+    /// Opens the log on files of another kind: for tests that cut the power or fill the disk. The folder in the
+    /// settings is not used, nor anything locked.
+    pub fn open_on(
+        config: EmbeddedConfig,
+        disk: Arc<dyn Disk>,
+        registry: &Registry,
+    ) -> Result<Self, LogError> {
+        config.check()?;
+        let around = Surroundings {
+            disk,
+            metrics: Metrics::new(registry)?,
+            cache_bytes: config.page_cache_bytes,
+        };
+        let (cursors, committed) = Cursors::open(around.clone(), config.partitions)?;
+        let segments = open_segments(&around, &config, &committed)?;
+        let Some(active) = segments.last().map(Arc::clone) else {
+            return Err(LogError::Damaged("no segment".to_owned()));
+        };
+        let changed = watch::Sender::new(0);
+        let groups = Groups::new(config.partitions, changed.clone());
+        let ledger = Arc::new(Ledger::new(config, around, segments, committed, changed));
+        ledger.trim();
+        ledger.close_idle();
+
+        let (appends, append_queue) = mpsc::channel(writer::QUEUE_LEN);
+        let (commits, commit_queue) = mpsc::channel(committer::QUEUE_LEN);
+        let (reads, read_queue) = mpsc::channel(READ_QUEUE_LEN);
+        let writer = Writer::new(Arc::clone(&ledger), commits.clone(), active);
+        let committer = Committer::new(Arc::clone(&ledger), cursors, appends.downgrade());
+        let reader = Arc::clone(&ledger);
+        let threads = vec![
+            spawn("eventlog-write", move || writer.run(append_queue))?,
+            spawn("eventlog-commit", move || committer.run(commit_queue))?,
+            spawn("eventlog-read", move || read_loop(&reader, read_queue))?,
+        ];
+        // The bound may have been lowered since, or the process killed before it could roll.
+        let _ = commits.try_send(committer::Command::Tidy);
+        Ok(EmbeddedLog {
+            shared: Arc::new(Shared {
+                ledger,
+                groups,
+                senders: Some(Senders {
+                    appends,
+                    commits,
+                    reads,
+                }),
+                threads: Mutex::new(threads),
+            }),
+        })
+    }
+
+    /// Forgets a group and what it committed, so that it no longer holds back trimming.
+    pub async fn forget(&self, group: &str) -> Result<(), LogError> {
+        let group = group.to_owned();
+        let command = |reply| committer::Command::Forget(group, reply);
+        self.shared.ask_committer(command).await
+    }
+
+    /// The groups the log keeps records for.
+    pub fn groups(&self) -> Vec<String> {
+        self.shared.ledger.group_names()
+    }
+}
+
+/// Opens all segments, oldest first, and makes the first one if there is none.
+fn open_segments(
+    around: &Surroundings,
+    config: &EmbeddedConfig,
+    committed: &cursors::Committed,
+) -> Result<Vec<Arc<Segment>>, LogError> {
+    let names = around
+        .disk
+        .list()
+        .map_err(|error| store::log_error(error.into()))?;
+    for name in names
+        .iter()
+        .filter(|name| name.ends_with(store::UNFINISHED))
+    {
+        let _ = around.disk.remove(name);
+    }
+    let mut ids: Vec<u64> = names.iter().filter_map(|n| Segment::id_of(n)).collect();
+    ids.sort_unstable();
+    let mut segments = Vec::with_capacity(ids.len() + 1);
+    for id in ids {
+        let segment = Segment::open(around.clone(), id)?;
+        segment.close_if_idle();
+        segments.push(Arc::new(segment));
+    }
+    // If segments were taken away by hand, offsets must still not be given twice.
+    let mut next = match segments.last() {
+        Some(segment) => segment.ends(),
+        None => vec![0; config.partitions as usize],
+    };
+    for offsets in committed.values() {
+        for (next, committed) in next.iter_mut().zip(offsets) {
+            *next = (*next).max(*committed);
+        }
+    }
+    if segments.last().is_none_or(|segment| segment.ends() != next) {
+        let id = segments.last().map_or(0, |segment| segment.id + 1);
+        let segment = Segment::create(around.clone(), id, next)?;
+        segments.push(Arc::new(segment));
+    }
+    Ok(segments)
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LogError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|error| LogError::Unavailable(format!("cannot start a thread: {error}")))
+}
+
+/// Reads from files, one after another.
+fn read_loop(ledger: &Ledger, mut queue: mpsc::Receiver<ReadRequest>) {
+    while let Some(request) = queue.blocking_recv() {
+        let result = ledger.read_files(request.from, request.max_bytes);
+        // A dropped `next`: nobody wants to know.
+        let _ = request.reply.send(result);
+    }
+}
+
+impl Shared {
+    fn senders(&self) -> Result<&Senders, LogError> {
+        // They are there until the drop.
+        self.senders.as_ref().ok_or(LogError::Closed)
+    }
+
+    async fn ask_committer(
+        &self,
+        command: impl FnOnce(committer::Reply) -> committer::Command,
+    ) -> Result<(), LogError> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.senders()?.commits.send(command(reply)).await;
+        sent.map_err(|_| gone("commit"))?;
+        answer.await.map_err(|_| gone("commit"))?
+    }
+}
+
+fn gone(what: &str) -> LogError {
+    LogError::Unavailable(format!("the {what} thread has ended"))
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.senders = None;
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the log panicked");
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Log for EmbeddedLog {
+    async fn append(&self, record: Record) -> Result<Position, LogError> {
+        let ledger = &self.shared.ledger;
+        let metrics = &ledger.around.metrics;
+        if ledger.closed.load(Ordering::Acquire) {
+            return Err(metrics.refuse(LogError::Closed));
+        }
+        let frame_len = frame::frame_len(&record).map_err(|error| metrics.refuse(error))?;
+        let limit = ledger.config.max_record_bytes;
+        if frame_len > limit {
+            return Err(metrics.refuse(LogError::TooLarge {
+                bytes: frame_len,
+                limit,
+            }));
+        }
+        let permit = ledger
+            .reserve(frame_len, frame::disk_len(frame_len))
+            .map_err(|error| metrics.refuse(error))?;
+        let (reply, answer) = oneshot::channel();
+        let pending = Pending {
+            partition: partition_of(&record.key, ledger.config.partitions),
+            record,
+            frame_len,
+            reply,
+            permit,
+        };
+        let sent = self
+            .shared
+            .senders()?
+            .appends
+            .try_send(writer::Command::Append(pending));
+        match sent {
+            Ok(()) => answer.await.map_err(|_| gone("write"))?,
+            Err(mpsc::error::TrySendError::Full(_)) => Err(metrics.refuse(LogError::Full(
+                format!("{} records wait to be written", writer::QUEUE_LEN),
+            ))),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(gone("write")),
+        }
+    }
+
+    async fn join(&self, group: &str) -> Result<Box<dyn Member>, LogError> {
+        if !self.shared.ledger.knows(group) {
+            let name = group.to_owned();
+            let command = |reply| committer::Command::Register(name, reply);
+            self.shared.ask_committer(command).await?;
+        }
+        let member = GroupMember::new(Arc::clone(&self.shared), group);
+        self.shared.count_members(group);
+        Ok(Box::new(member))
+    }
+
+    async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
+        let ledger = &self.shared.ledger;
+        let lag = (0..ledger.config.partitions).map(|partition| Lag {
+            partition,
+            committed: ledger.committed(group, partition),
+            end: ledger.end(partition),
+        });
+        Ok(lag.collect())
+    }
+
+    fn partitions(&self) -> u32 {
+        self.shared.ledger.config.partitions
+    }
+
+    async fn close(&self) {
+        let ledger = &self.shared.ledger;
+        ledger.closed.store(true, Ordering::Release);
+        let Ok(senders) = self.shared.senders() else {
+            return;
+        };
+        let (reply, answer) = oneshot::channel();
+        if senders
+            .appends
+            .send(writer::Command::Flush(reply))
+            .await
+            .is_ok()
+        {
+            // An error is a thread that has ended: nothing is in flight any more.
+            let _ = answer.await;
+        }
+        let _ = self.shared.ask_committer(committer::Command::Flush).await;
+    }
+}
+
+impl Shared {
+    fn count_members(&self, group: &str) {
+        self.ledger.set_members(group, self.groups.members(group));
+    }
+}
+
+#[async_trait]
+impl Source for Shared {
+    fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.ledger.changed.subscribe()
+    }
+
+    fn committed(&self, group: &str, partition: u32) -> u64 {
+        self.ledger.committed(group, partition)
+    }
+
+    async fn read(
+        &self,
+        _group: &str,
+        from: Position,
+        max_bytes: usize,
+    ) -> Result<Vec<StoredRecord>, LogError> {
+        if let Some(records) = self.ledger.read_tail(from, max_bytes) {
+            return Ok(records);
+        }
+        let (reply, answer) = oneshot::channel();
+        let request = ReadRequest {
+            from,
+            max_bytes,
+            reply,
+        };
+        let sent = self.senders()?.reads.send(request).await;
+        sent.map_err(|_| gone("read"))?;
+        answer.await.map_err(|_| gone("read"))?
+    }
+
+    fn delivered(&self, group: &str, next: Position) {
+        self.ledger.delivered(group, next);
+    }
+
+    async fn commit(&self, group: &str, next: Position) -> Result<(), LogError> {
+        let group = group.to_owned();
+        self.ask_committer(|reply| committer::Command::Commit(group, next, reply))
+            .await
+    }
+
+    fn left(&self, group: &str) {
+        self.count_members(group);
+    }
+}

@@ -1,0 +1,363 @@
+//! Who reads which partition: the members of the groups of one process, and cooperative rebalancing among them.
+//!
+//! A pure state machine: no clock, no task. [`Groups::poll`] is called by a member each time it comes for more, and
+//! says what has changed for it. A partition goes from one member to another only in these steps: the owner is told
+//! `Revoked`, keeps the partition until it polls again, and only then the next one is told `Assigned`. So no
+//! partition is ever at two members, and a member that never polls again keeps what it has (it leaves when dropped).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+/// A member's number, never used twice in one process.
+pub(crate) type MemberId = u64;
+
+/// What a member learns when it polls.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// These are its own from now on.
+    Assigned(Vec<u32>),
+    /// These go when it polls again.
+    Revoked(Vec<u32>),
+    /// These are gone.
+    Lost(Vec<u32>),
+}
+
+/// All groups of one log in this process.
+pub(crate) struct Groups {
+    partitions: u32,
+    inner: Mutex<Inner>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Inner {
+    next_member: MemberId,
+    groups: BTreeMap<String, Group>,
+}
+
+/// One group.
+#[derive(Default)]
+struct Group {
+    /// In the order of joining.
+    members: Vec<MemberId>,
+    slots: Vec<Slot>,
+    lost: BTreeMap<MemberId, BTreeSet<u32>>,
+}
+
+/// One partition within a group.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// Who may commit it now.
+    owner: Option<MemberId>,
+    /// Whether the owner was told that it goes.
+    releasing: bool,
+    /// Who shall have it.
+    target: Option<MemberId>,
+}
+
+impl Groups {
+    pub(crate) fn new(partitions: u32, changed: watch::Sender<u64>) -> Self {
+        Groups {
+            partitions,
+            inner: Mutex::default(),
+            changed,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here panics half way through a change, so a poisoned lock holds sound data.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    pub(crate) fn join(&self, group: &str) -> MemberId {
+        let mut inner = self.lock();
+        inner.next_member += 1;
+        let id = inner.next_member;
+        let partitions = self.partitions as usize;
+        let group = inner.groups.entry(group.to_owned()).or_default();
+        group.slots.resize(partitions, Slot::default());
+        group.members.push(id);
+        group.balance();
+        drop(inner);
+        self.wake();
+        id
+    }
+
+    pub(crate) fn leave(&self, group: &str, id: MemberId) {
+        let mut inner = self.lock();
+        if let Some(group) = inner.groups.get_mut(group) {
+            group.members.retain(|member| *member != id);
+            group.lost.remove(&id);
+            for slot in &mut group.slots {
+                if slot.owner == Some(id) {
+                    *slot = Slot::default();
+                }
+            }
+            group.balance();
+        }
+        drop(inner);
+        self.wake();
+    }
+
+    /// What has changed for this member since it was here last. Losses first, then what it has to give, then what
+    /// it gets.
+    pub(crate) fn poll(&self, group: &str, id: MemberId) -> Option<Change> {
+        let mut inner = self.lock();
+        let group = inner.groups.get_mut(group)?;
+        let released = group.release(id);
+        let change = group.change(id);
+        drop(inner);
+        if released {
+            self.wake();
+        }
+        change
+    }
+
+    pub(crate) fn owns(&self, group: &str, id: MemberId, partition: u32) -> bool {
+        let inner = self.lock();
+        inner
+            .groups
+            .get(group)
+            .and_then(|group| group.slots.get(partition as usize))
+            .is_some_and(|slot| slot.owner == Some(id))
+    }
+
+    /// How many members the group has here.
+    pub(crate) fn members(&self, group: &str) -> usize {
+        self.lock().groups.get(group).map_or(0, |g| g.members.len())
+    }
+
+    /// Takes every partition from its owner without asking, as a broker does that has given up on a member.
+    pub(crate) fn lose(&self, group: &str) {
+        let mut inner = self.lock();
+        if let Some(group) = inner.groups.get_mut(group) {
+            for (partition, slot) in group.slots.iter_mut().enumerate() {
+                if let Some(owner) = slot.owner.take() {
+                    slot.releasing = false;
+                    // There are at most u32::MAX partitions.
+                    group
+                        .lost
+                        .entry(owner)
+                        .or_default()
+                        .insert(partition as u32);
+                }
+            }
+        }
+        drop(inner);
+        self.wake();
+    }
+}
+
+impl Group {
+    /// Lets go of what the member was told to give: it has come back, which is its word that it is done.
+    fn release(&mut self, id: MemberId) -> bool {
+        let mut released = false;
+        for slot in &mut self.slots {
+            if slot.owner == Some(id) && slot.releasing {
+                slot.owner = None;
+                slot.releasing = false;
+                released = true;
+            }
+        }
+        released
+    }
+
+    fn change(&mut self, id: MemberId) -> Option<Change> {
+        if let Some(lost) = self.lost.remove(&id) {
+            return Some(Change::Lost(lost.into_iter().collect()));
+        }
+        let mut revoked = Vec::new();
+        let mut assigned = Vec::new();
+        for (partition, slot) in self.slots.iter_mut().enumerate() {
+            if slot.owner == Some(id) && slot.target != Some(id) {
+                slot.releasing = true;
+                revoked.push(partition as u32);
+            }
+        }
+        if !revoked.is_empty() {
+            return Some(Change::Revoked(revoked));
+        }
+        for (partition, slot) in self.slots.iter_mut().enumerate() {
+            if slot.owner.is_none() && slot.target == Some(id) {
+                slot.owner = Some(id);
+                assigned.push(partition as u32);
+            }
+        }
+        (!assigned.is_empty()).then_some(Change::Assigned(assigned))
+    }
+
+    /// Decides who shall have what: as even as can be, and moving as little as can be.
+    fn balance(&mut self) {
+        let held: Vec<Option<MemberId>> = self
+            .slots
+            .iter()
+            .map(|slot| slot.owner.or(slot.target))
+            .collect();
+        for (slot, target) in self.slots.iter_mut().zip(balanced(&held, &self.members)) {
+            slot.target = target;
+        }
+    }
+}
+
+/// An even assignment of the partitions to the members that keeps as many partitions as possible where they are.
+fn balanced(held: &[Option<MemberId>], members: &[MemberId]) -> Vec<Option<MemberId>> {
+    if members.is_empty() {
+        return vec![None; held.len()];
+    }
+    let count = |id: MemberId| held.iter().filter(|owner| **owner == Some(id)).count();
+    let least = held.len() / members.len();
+    let extra = held.len() % members.len();
+    // The members that hold most get the quotas that are one larger; the sort is stable, so earlier ones first.
+    let mut order: Vec<MemberId> = members.to_vec();
+    order.sort_by_key(|id| std::cmp::Reverse(count(*id)));
+    let mut quota: BTreeMap<MemberId, usize> = order
+        .iter()
+        .enumerate()
+        .map(|(rank, id)| (*id, least + usize::from(rank < extra)))
+        .collect();
+
+    let mut take = |id: MemberId| -> bool {
+        match quota.get_mut(&id) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        }
+    };
+    let mut result: Vec<Option<MemberId>> = held
+        .iter()
+        .map(|owner| owner.filter(|id| take(*id)))
+        .collect();
+    for slot in result.iter_mut().filter(|slot| slot.is_none()) {
+        *slot = order.iter().copied().find(|id| take(*id));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(partitions: u32) -> Groups {
+        Groups::new(partitions, watch::Sender::new(0))
+    }
+
+    #[test]
+    fn a_single_member_gets_everything_once() {
+        let groups = groups(3);
+        let a = groups.join("g");
+        assert_eq!(groups.poll("g", a), Some(Change::Assigned(vec![0, 1, 2])));
+        assert_eq!(groups.poll("g", a), None);
+        assert!(groups.owns("g", a, 2));
+        assert!(!groups.owns("g", a, 3));
+    }
+
+    #[test]
+    fn a_second_member_waits_until_the_first_comes_back() {
+        let groups = groups(4);
+        let a = groups.join("g");
+        groups.poll("g", a);
+        let b = groups.join("g");
+        assert_eq!(groups.poll("g", b), None);
+        assert_eq!(groups.poll("g", a), Some(Change::Revoked(vec![2, 3])));
+        assert!(groups.owns("g", a, 2), "it may still commit");
+        assert_eq!(groups.poll("g", b), None);
+        assert_eq!(groups.poll("g", a), None);
+        assert!(!groups.owns("g", a, 2));
+        assert_eq!(groups.poll("g", b), Some(Change::Assigned(vec![2, 3])));
+    }
+
+    #[test]
+    fn a_member_that_leaves_frees_its_partitions() {
+        let groups = groups(2);
+        let a = groups.join("g");
+        groups.poll("g", a);
+        let b = groups.join("g");
+        groups.poll("g", a);
+        groups.poll("g", a);
+        groups.poll("g", b);
+        groups.leave("g", a);
+        assert_eq!(groups.poll("g", b), Some(Change::Assigned(vec![0])));
+        assert_eq!(groups.members("g"), 1);
+    }
+
+    #[test]
+    fn lost_partitions_are_gone_at_once_and_come_back_as_assigned() {
+        let groups = groups(2);
+        let a = groups.join("g");
+        groups.poll("g", a);
+        groups.lose("g");
+        assert!(!groups.owns("g", a, 0));
+        assert_eq!(groups.poll("g", a), Some(Change::Lost(vec![0, 1])));
+        assert_eq!(groups.poll("g", a), Some(Change::Assigned(vec![0, 1])));
+    }
+
+    #[test]
+    fn groups_do_not_see_each_other() {
+        let groups = groups(1);
+        let a = groups.join("g");
+        let b = groups.join("h");
+        assert_eq!(groups.poll("g", a), Some(Change::Assigned(vec![0])));
+        assert_eq!(groups.poll("h", b), Some(Change::Assigned(vec![0])));
+    }
+
+    proptest::proptest! {
+        /// Whatever joins, leaves, polls and losses happen: one owner per partition, as the members see it, and an
+        /// even spread once all have polled.
+        #[test]
+        fn a_partition_is_never_at_two_members(steps in proptest::collection::vec((0u8..5, 0usize..4), 1..80)) {
+            let groups = groups(5);
+            let mut members: Vec<(MemberId, BTreeSet<u32>, BTreeSet<u32>)> = Vec::new();
+            let apply = |member: &mut (MemberId, BTreeSet<u32>, BTreeSet<u32>)| {
+                let (id, own, going) = member;
+                for partition in std::mem::take(going) {
+                    own.remove(&partition);
+                }
+                match groups.poll("g", *id) {
+                    Some(Change::Assigned(p)) => own.extend(p),
+                    Some(Change::Revoked(p)) => going.extend(p),
+                    Some(Change::Lost(p)) => p.iter().for_each(|p| { own.remove(p); }),
+                    None => return false,
+                }
+                true
+            };
+            for (what, who) in steps {
+                match what {
+                    0 if members.len() < 4 => {
+                        members.push((groups.join("g"), BTreeSet::new(), BTreeSet::new()));
+                    }
+                    1 if who < members.len() => groups.leave("g", members.remove(who).0),
+                    2 => groups.lose("g"),
+                    _ if who < members.len() => { apply(&mut members[who]); }
+                    _ => {}
+                }
+                for partition in 0..5 {
+                    let owners = members.iter().filter(|m| groups.owns("g", m.0, partition)).count();
+                    proptest::prop_assert!(owners <= 1);
+                    for (id, own, _) in &members {
+                        // Whoever owns it by the book believes so too.
+                        proptest::prop_assert!(!groups.owns("g", *id, partition) || own.contains(&partition));
+                    }
+                }
+            }
+            for _ in 0..40 {
+                if !members.iter_mut().map(apply).fold(false, |a, b| a | b) { break; }
+            }
+            if !members.is_empty() {
+                let mut all: Vec<u32> = members.iter().flat_map(|m| m.1.iter().copied()).collect();
+                all.sort_unstable();
+                proptest::prop_assert_eq!(all, vec![0, 1, 2, 3, 4]);
+                let most = members.iter().map(|m| m.1.len()).max().unwrap_or(0);
+                let fewest = members.iter().map(|m| m.1.len()).min().unwrap_or(0);
+                proptest::prop_assert!(most - fewest <= 1);
+            }
+        }
+    }
+}

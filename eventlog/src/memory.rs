@@ -1,0 +1,347 @@
+//! The log in memory, for tests, with faults on demand.
+//!
+//! It keeps the whole contract except durability: [`MemoryLog::restart`] is what a restart of the process would be,
+//! and what was appended and committed is there after it. Every fault a real log can show can be ordered here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use crate::groups::Groups;
+use crate::member::{GroupMember, Source};
+use crate::{Lag, Log, LogError, Member, Position, Record, StoredRecord, partition_of};
+
+/// What goes wrong when it is ordered to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// [`LogError::Unavailable`], and the log is as before.
+    Unavailable,
+    /// [`LogError::Unavailable`], but it was done all the same, as when the answer gets lost.
+    UnavailableYetDone,
+    /// [`LogError::Full`], and the log is as before.
+    Full,
+    /// [`LogError::Damaged`], and the log is as before.
+    Damaged,
+}
+
+impl Fault {
+    fn error(self) -> LogError {
+        match self {
+            Fault::Full => LogError::Full("ordered by a test".to_owned()),
+            Fault::Damaged => LogError::Damaged("ordered by a test".to_owned()),
+            Fault::Unavailable | Fault::UnavailableYetDone => {
+                LogError::Unavailable("ordered by a test".to_owned())
+            }
+        }
+    }
+}
+
+/// A log in memory. Clones are the same log.
+#[derive(Clone)]
+pub struct MemoryLog {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    partitions: u32,
+    max_record_bytes: usize,
+    groups: Groups,
+    changed: watch::Sender<u64>,
+    held: watch::Sender<bool>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    records: Vec<Vec<StoredRecord>>,
+    bytes: usize,
+    max_bytes: usize,
+    committed: BTreeMap<String, Vec<u64>>,
+    append_faults: VecDeque<Fault>,
+    commit_faults: VecDeque<Fault>,
+    read_faults: VecDeque<Fault>,
+    rewinds: u64,
+    closed: bool,
+}
+
+impl MemoryLog {
+    /// An empty log without bounds, but for 16 MiB for a record.
+    pub fn new(partitions: u32) -> Self {
+        let partitions = partitions.max(1);
+        let changed = watch::Sender::new(0);
+        MemoryLog {
+            shared: Arc::new(Shared {
+                partitions,
+                max_record_bytes: 16 << 20,
+                groups: Groups::new(partitions, changed.clone()),
+                changed,
+                held: watch::Sender::new(false),
+                state: Mutex::new(State {
+                    records: vec![Vec::new(); partitions as usize],
+                    max_bytes: usize::MAX,
+                    ..State::default()
+                }),
+            }),
+        }
+    }
+
+    /// From now on an append that would bring the payloads over this many bytes is answered with
+    /// [`LogError::Full`]. What all groups have committed does not count.
+    pub fn set_max_bytes(&self, max_bytes: usize) {
+        self.shared.lock().max_bytes = max_bytes;
+    }
+
+    /// The next append meets this fault. Faults queue up: each append takes one.
+    pub fn fail_next_append(&self, fault: Fault) {
+        self.shared.lock().append_faults.push_back(fault);
+    }
+
+    /// The next commit meets this fault. Faults queue up.
+    pub fn fail_next_commit(&self, fault: Fault) {
+        self.shared.lock().commit_faults.push_back(fault);
+    }
+
+    /// The next read by a member meets this fault. Faults queue up.
+    pub fn fail_next_read(&self, fault: Fault) {
+        self.shared.lock().read_faults.push_back(fault);
+    }
+
+    /// Appends wait from now on, before anything is kept, until [`MemoryLog::release_appends`].
+    pub fn hold_appends(&self) {
+        self.shared.held.send_replace(true);
+    }
+
+    /// Lets the held appends go on.
+    pub fn release_appends(&self) {
+        self.shared.held.send_replace(false);
+    }
+
+    /// Takes all partitions from the members of the group without asking: each is told `Lost`, then `Assigned`
+    /// again.
+    pub fn lose_partitions(&self, group: &str) {
+        self.shared.groups.lose(group);
+    }
+
+    /// Every member starts again at what its group has committed: duplicates without a rebalance.
+    pub fn redeliver(&self) {
+        self.shared.lock().rewinds += 1;
+        self.shared.wake();
+    }
+
+    /// The same log in a new process: same records, same commits, open again. Members of the old one must be gone.
+    pub fn restart(&self) -> MemoryLog {
+        let new = MemoryLog::new(self.shared.partitions);
+        {
+            let old = self.shared.lock();
+            let mut state = new.shared.lock();
+            state.records.clone_from(&old.records);
+            state.committed.clone_from(&old.committed);
+            state.bytes = old.bytes;
+            state.max_bytes = old.max_bytes;
+        }
+        new
+    }
+
+    /// Everything that was appended, partition by partition.
+    pub fn contents(&self) -> Vec<StoredRecord> {
+        self.shared
+            .lock()
+            .records
+            .iter()
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// The next offset the group wants, per partition; empty when the group never joined.
+    pub fn committed(&self, group: &str) -> Vec<u64> {
+        let state = self.shared.lock();
+        state.committed.get(group).cloned().unwrap_or_default()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+}
+
+impl State {
+    /// Payload bytes not yet committed by every group (all of them, as long as there is no group).
+    fn held_bytes(&self) -> usize {
+        if self.committed.is_empty() {
+            return self.bytes;
+        }
+        let floor = |partition: usize| {
+            let of_group = |offsets: &Vec<u64>| offsets.get(partition).copied().unwrap_or(0);
+            self.committed.values().map(of_group).min().unwrap_or(0)
+        };
+        let records = self.records.iter().enumerate();
+        records
+            .flat_map(|(partition, records)| {
+                let from = usize::try_from(floor(partition)).unwrap_or(usize::MAX);
+                records.iter().skip(from)
+            })
+            .map(|stored| stored.record.payload.len())
+            .sum()
+    }
+
+    fn keep(&mut self, partition: u32, record: Record) -> Position {
+        self.bytes = self.bytes.saturating_add(record.payload.len());
+        let Some(records) = self.records.get_mut(partition as usize) else {
+            // The partition is a remainder of the number of partitions.
+            unreachable!("a partition beyond the last");
+        };
+        let position = Position {
+            partition,
+            offset: records.len() as u64,
+        };
+        records.push(StoredRecord { position, record });
+        position
+    }
+}
+
+#[async_trait]
+impl Log for MemoryLog {
+    async fn append(&self, record: Record) -> Result<Position, LogError> {
+        let limit = self.shared.max_record_bytes;
+        if record.payload.len() > limit {
+            return Err(LogError::TooLarge {
+                bytes: record.payload.len(),
+                limit,
+            });
+        }
+        let mut held = self.shared.held.subscribe();
+        // The sender is in `self`, so it outlives this.
+        let _ = held.wait_for(|held| !held).await;
+
+        let mut state = self.shared.lock();
+        if state.closed {
+            return Err(LogError::Closed);
+        }
+        let fault = state.append_faults.pop_front();
+        match fault {
+            None | Some(Fault::UnavailableYetDone) => {}
+            Some(fault) => return Err(fault.error()),
+        }
+        let bounded = state.max_bytes < usize::MAX;
+        if bounded && state.held_bytes() + record.payload.len() > state.max_bytes {
+            return Err(LogError::Full(format!(
+                "over {} bytes in memory",
+                state.max_bytes
+            )));
+        }
+        let partition = partition_of(&record.key, self.shared.partitions);
+        let position = state.keep(partition, record);
+        drop(state);
+        self.shared.wake();
+        fault.map_or(Ok(position), |fault| Err(fault.error()))
+    }
+
+    async fn join(&self, group: &str) -> Result<Box<dyn Member>, LogError> {
+        {
+            let mut state = self.shared.lock();
+            let partitions = self.shared.partitions as usize;
+            let committed = state.committed.entry(group.to_owned()).or_default();
+            committed.resize(partitions, 0);
+        }
+        Ok(Box::new(GroupMember::new(Arc::clone(&self.shared), group)))
+    }
+
+    async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
+        let state = self.shared.lock();
+        let committed = state.committed.get(group);
+        let lag = (0..self.shared.partitions)
+            .zip(&state.records)
+            .map(|(partition, records)| Lag {
+                partition,
+                committed: committed
+                    .and_then(|offsets| offsets.get(partition as usize).copied())
+                    .unwrap_or(0),
+                end: records.len() as u64,
+            });
+        Ok(lag.collect())
+    }
+
+    fn partitions(&self) -> u32 {
+        self.shared.partitions
+    }
+
+    async fn close(&self) {
+        self.shared.lock().closed = true;
+    }
+}
+
+#[async_trait]
+impl Source for Shared {
+    fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn committed(&self, group: &str, partition: u32) -> u64 {
+        let state = self.lock();
+        let offsets = state.committed.get(group);
+        offsets
+            .and_then(|offsets| offsets.get(partition as usize).copied())
+            .unwrap_or(0)
+    }
+
+    async fn read(
+        &self,
+        _group: &str,
+        from: Position,
+        max_bytes: usize,
+    ) -> Result<Vec<StoredRecord>, LogError> {
+        let mut state = self.lock();
+        let start = usize::try_from(from.offset).unwrap_or(usize::MAX);
+        if state.records[from.partition as usize].len() <= start {
+            return Ok(Vec::new());
+        }
+        if let Some(fault) = state.read_faults.pop_front() {
+            return Err(fault.error());
+        }
+        let mut bytes = 0;
+        let mut some = Vec::new();
+        for stored in state.records[from.partition as usize].iter().skip(start) {
+            bytes += stored.record.payload.len();
+            if bytes > max_bytes && !some.is_empty() {
+                break;
+            }
+            some.push(stored.clone());
+        }
+        Ok(some)
+    }
+
+    fn delivered(&self, _group: &str, _next: Position) {}
+
+    async fn commit(&self, group: &str, next: Position) -> Result<(), LogError> {
+        let mut state = self.lock();
+        let fault = state.commit_faults.pop_front();
+        match fault {
+            None | Some(Fault::UnavailableYetDone) => {}
+            Some(fault) => return Err(fault.error()),
+        }
+        let end = state.records[next.partition as usize].len() as u64;
+        if let Some(offsets) = state.committed.get_mut(group) {
+            let offset = &mut offsets[next.partition as usize];
+            *offset = (*offset).max(next.offset.min(end));
+        }
+        fault.map_or(Ok(()), |fault| Err(fault.error()))
+    }
+
+    fn rewinds(&self) -> u64 {
+        self.lock().rewinds
+    }
+
+    fn left(&self, _group: &str) {}
+}
