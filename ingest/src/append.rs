@@ -119,8 +119,9 @@ fn fault(error: &LogError) -> Fault {
         LogError::Unavailable(_) | LogError::Closed => {
             Fault::unavailable("the event log is away; send the batch again", LOG_RETRY_S)
         }
-        LogError::TooLarge { .. } | LogError::NotAssigned(_) | LogError::Damaged(_) => {
-            Fault::internal()
-        }
+        LogError::TooLarge { .. }
+        | LogError::NotAssigned(_)
+        | LogError::Damaged(_)
+        | LogError::Settings(_) => Fault::internal(),
     }
 }
