@@ -1,2 +1,15 @@
-//! Wiring only.
-fn main() {}
+//! The one binary. Everything here is wiring: the work is in the crates `ingest`, `processor`, `query`, `eventlog`,
+//! `store` and `schemas`; `ARCHITECTURE.md` says how they fit together.
+//!
+//! Start reading at [`cli`], which names every command, then [`serve`].
+
+mod admin;
+mod bench;
+mod cli;
+mod config;
+mod logs;
+mod serve;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}

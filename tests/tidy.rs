@@ -15,7 +15,17 @@ const EDGES: [(&str, &[&str]); 7] = [
     ("ingest", &["schemas", "eventlog"]),
     ("processor", &["schemas", "eventlog", "store"]),
     ("query", &["schemas", "store"]),
-    ("spindle", &["schemas", "eventlog", "store", "ingest", "processor", "query"]),
+    (
+        "spindle",
+        &[
+            "schemas",
+            "eventlog",
+            "store",
+            "ingest",
+            "processor",
+            "query",
+        ],
+    ),
 ];
 
 /// Packages of others that only these crates may use. `anyhow` is also free in tests.
@@ -29,12 +39,16 @@ const HOMES: [(&str, &[&str]); 6] = [
 ];
 
 /// What must always hold; `ARCHITECTURE.md` says what each means.
-const INVARIANTS: [&str; 13] = ["L1", "L2", "P1", "P2", "P3", "P4", "P5", "P6", "T1", "Q1", "X1", "X2", "R1"];
+const INVARIANTS: [&str; 13] = [
+    "L1", "L2", "P1", "P2", "P3", "P4", "P5", "P6", "T1", "Q1", "X1", "X2", "R1",
+];
 /// Invariants of parts that are not built yet: rebuild, cost totals, retention.
 const NOT_BUILT_YET: [&str; 3] = ["P5", "P6", "S1"];
 
 const LINES_PER_FILE: usize = 700;
-const FORBIDDEN_STEMS: [&str; 7] = ["common", "core", "util", "utils", "helpers", "types", "manager"];
+const FORBIDDEN_STEMS: [&str; 7] = [
+    "common", "core", "util", "utils", "helpers", "types", "manager",
+];
 const ROOT_DOCUMENTS: [&str; 3] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 fn root() -> &'static Path {
@@ -48,7 +62,14 @@ fn files() -> Vec<PathBuf> {
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
             let name = entry.file_name().into_string().unwrap();
-            let skipped = ["target", "node_modules", ".git", "spindle-data", "__pycache__", ".hypothesis"];
+            let skipped = [
+                "target",
+                "node_modules",
+                ".git",
+                "spindle-data",
+                "__pycache__",
+                ".hypothesis",
+            ];
             if skipped.contains(&name.as_str()) || name.ends_with(".pyc") {
                 continue;
             }
@@ -65,25 +86,46 @@ fn files() -> Vec<PathBuf> {
 
 /// Text that people write, as opposed to what tools and clients wrote.
 fn is_written(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let extension = path
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or_default();
     let name = path.file_name().unwrap().to_str().unwrap();
-    let written = ["rs", "md", "toml", "py", "sql", "sh", "xml", "html", "js", "ts", "css", "in", ""].contains(&extension);
+    let written = [
+        "rs", "md", "toml", "py", "sql", "sh", "xml", "html", "js", "ts", "css", "in", "",
+    ]
+    .contains(&extension);
     written && name != "LICENSE" && !path.starts_with("tests/captures")
 }
 
 fn read(path: &Path) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    fs::read_to_string(root().join(path))
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn manifest(name: &str) -> toml::Table {
-    let path = if name == "spindle" { PathBuf::from("Cargo.toml") } else { Path::new(name).join("Cargo.toml") };
+    let path = if name == "spindle" {
+        PathBuf::from("Cargo.toml")
+    } else {
+        Path::new(name).join("Cargo.toml")
+    };
     let manifest: toml::Table = read(&path).parse().unwrap();
-    assert_eq!(manifest["package"]["name"].as_str(), Some(name), "folder and crate have the same name");
+    assert_eq!(
+        manifest["package"]["name"].as_str(),
+        Some(name),
+        "folder and crate have the same name"
+    );
     manifest
 }
 
 fn dependencies(manifest: &toml::Table, section: &str) -> BTreeSet<String> {
-    manifest.get(section).and_then(|table| table.as_table()).into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    manifest
+        .get(section)
+        .and_then(|table| table.as_table())
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 #[track_caller]
@@ -100,8 +142,15 @@ fn crates_depend_on_each_other_only_as_designed() {
         .iter()
         .map(|member| member.as_str().unwrap().to_owned())
         .collect();
-    let expected = ours.iter().filter(|name| **name != "spindle").map(|name| (*name).to_owned()).collect();
-    assert_eq!(members, expected, "the workspace holds exactly the crates of the design");
+    let expected = ours
+        .iter()
+        .filter(|name| **name != "spindle")
+        .map(|name| (*name).to_owned())
+        .collect();
+    assert_eq!(
+        members, expected,
+        "the workspace holds exactly the crates of the design"
+    );
     let mut faults = Vec::new();
     for (name, allowed) in EDGES {
         let manifest = manifest(name);
@@ -115,7 +164,10 @@ fn crates_depend_on_each_other_only_as_designed() {
             }
         }
     }
-    assert_none(&faults, "an edge between crates that the design does not have");
+    assert_none(
+        &faults,
+        "an edge between crates that the design does not have",
+    );
 }
 
 #[test]
@@ -145,8 +197,17 @@ fn every_dependency_is_declared_once_for_the_workspace() {
     for (name, _) in EDGES {
         let manifest = manifest(name);
         for section in ["dependencies", "dev-dependencies"] {
-            for (dependency, value) in manifest.get(section).and_then(|table| table.as_table()).into_iter().flatten() {
-                if value.get("workspace").and_then(|workspace| workspace.as_bool()) != Some(true) {
+            for (dependency, value) in manifest
+                .get(section)
+                .and_then(|table| table.as_table())
+                .into_iter()
+                .flatten()
+            {
+                if value
+                    .get("workspace")
+                    .and_then(|workspace| workspace.as_bool())
+                    != Some(true)
+                {
                     faults.push(format!("{name}: {dependency} has a version of its own"));
                 }
             }
@@ -162,17 +223,29 @@ fn files_have_good_names_and_sizes() {
         let stem = path.file_stem().unwrap().to_str().unwrap();
         if path.extension().is_some_and(|extension| extension == "rs") {
             if stem == "mod" {
-                faults.push(format!("{}: use a file beside the folder instead", path.display()));
+                faults.push(format!(
+                    "{}: use a file beside the folder instead",
+                    path.display()
+                ));
             }
-            let parts: Vec<&str> = path.iter().map(|part| part.to_str().unwrap().trim_end_matches(".rs")).collect();
-            if parts.iter().any(|part| FORBIDDEN_STEMS.contains(part) || (part.starts_with('v') && part[1..].parse::<u32>().is_ok())) {
+            let parts: Vec<&str> = path
+                .iter()
+                .map(|part| part.to_str().unwrap().trim_end_matches(".rs"))
+                .collect();
+            if parts.iter().any(|part| {
+                FORBIDDEN_STEMS.contains(part)
+                    || (part.starts_with('v') && part[1..].parse::<u32>().is_ok())
+            }) {
                 faults.push(format!("{}: a name that says nothing", path.display()));
             }
         }
         if is_written(&path) {
             let lines = read(&path).lines().count();
             if lines > LINES_PER_FILE {
-                faults.push(format!("{}: {lines} lines; split it before {LINES_PER_FILE}", path.display()));
+                faults.push(format!(
+                    "{}: {lines} lines; split it before {LINES_PER_FILE}",
+                    path.display()
+                ));
             }
         }
     }
@@ -182,13 +255,26 @@ fn files_have_good_names_and_sizes() {
 #[test]
 fn no_registry_host_and_no_open_work_is_left_in_the_tree() {
     // Put together here, so that this file does not find itself.
-    let hosts = [["crates", ".io"], ["npmjs", ".org"], ["npmjs", ".com"], ["pypi", ".org"], ["pythonhosted", ".org"]];
+    let hosts = [
+        ["crates", ".io"],
+        ["npmjs", ".org"],
+        ["npmjs", ".com"],
+        ["pypi", ".org"],
+        ["pythonhosted", ".org"],
+    ];
     let open_work = [["TO", "DO"], ["FIX", "ME"], ["XX", "X:"]];
-    let words: Vec<String> = hosts.iter().chain(&open_work).map(|parts| parts.concat()).collect();
+    let words: Vec<String> = hosts
+        .iter()
+        .chain(&open_work)
+        .map(|parts| parts.concat())
+        .collect();
     let mut faults = Vec::new();
     for path in files() {
         // The lock file of cargo names its default source on every line and nothing else.
-        let text = path.extension().is_some_and(|extension| extension == "json" || extension == "txt") || is_written(&path);
+        let text = path
+            .extension()
+            .is_some_and(|extension| extension == "json" || extension == "txt")
+            || is_written(&path);
         if !text || path.starts_with("tests/captures") {
             continue;
         }
@@ -204,9 +290,15 @@ fn no_registry_host_and_no_open_work_is_left_in_the_tree() {
 #[test]
 fn every_library_says_what_it_promises() {
     let mut faults = Vec::new();
-    for path in files().iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+    for path in files()
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+    {
         if !read(path).starts_with("//!") {
-            faults.push(format!("{} does not open with a sentence about itself", path.display()));
+            faults.push(format!(
+                "{} does not open with a sentence about itself",
+                path.display()
+            ));
         }
     }
     assert_none(&faults, "module documentation");
@@ -217,7 +309,10 @@ fn paths_named_in_documents_exist() {
     let mut faults = Vec::new();
     for document in ROOT_DOCUMENTS {
         let text = read(Path::new(document));
-        for path in code_spans(&text).filter(|span| is_path(span)).chain(link_targets(&text)) {
+        for path in code_spans(&text)
+            .filter(|span| is_path(span))
+            .chain(link_targets(&text))
+        {
             if !root().join(path.trim_end_matches('/')).exists() {
                 faults.push(format!("{document} names {path}"));
             }
@@ -239,7 +334,10 @@ fn paths_named_in_documents_exist() {
 #[test]
 fn documents_have_one_sentence_per_line() {
     let mut faults = Vec::new();
-    for path in files().iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+    for path in files()
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+    {
         let mut in_code = false;
         for (number, line) in read(path).lines().enumerate() {
             if line.starts_with("```") {
@@ -257,19 +355,35 @@ fn documents_have_one_sentence_per_line() {
 fn every_invariant_is_named_by_a_test() {
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();
     for path in files() {
-        let is_test_file = path.starts_with("tests") || path.iter().any(|part| part == "tests" || part == "tests.rs");
+        let is_test_file = path.starts_with("tests")
+            || path
+                .iter()
+                .any(|part| part == "tests" || part == "tests.rs");
         let rust = path.extension().is_some_and(|extension| extension == "rs");
         let python = path.extension().is_some_and(|extension| extension == "py");
         if !(rust || python) || path == Path::new("tests/tidy.rs") {
             continue;
         }
         let text = read(&path);
-        let tests = if is_test_file { text.as_str() } else { text.split_once("#[cfg(test)]").map_or("", |(_, tests)| tests) };
+        let tests = if is_test_file {
+            text.as_str()
+        } else {
+            text.split_once("#[cfg(test)]")
+                .map_or("", |(_, tests)| tests)
+        };
         for id in INVARIANTS {
-            let followed = |at: usize| tests[at + id.len()..].starts_with(|next: char| !next.is_alphanumeric());
-            let led = |at: usize| at == 0 || tests[..at].ends_with(|before: char| !before.is_alphanumeric());
+            let followed = |at: usize| {
+                tests[at + id.len()..].starts_with(|next: char| !next.is_alphanumeric())
+            };
+            let led = |at: usize| {
+                at == 0 || tests[..at].ends_with(|before: char| !before.is_alphanumeric())
+            };
             let in_name = tests.contains(&format!("_{}", id.to_lowercase()));
-            if in_name || tests.match_indices(id).any(|(at, _)| followed(at) && led(at)) {
+            if in_name
+                || tests
+                    .match_indices(id)
+                    .any(|(at, _)| followed(at) && led(at))
+            {
                 *named.entry(id).or_default() += 1;
             }
         }
@@ -282,7 +396,10 @@ fn every_invariant_is_named_by_a_test() {
     assert_none(&missing, "invariants without a test");
     let architecture = read(Path::new("ARCHITECTURE.md"));
     for id in INVARIANTS.iter().chain(&NOT_BUILT_YET) {
-        assert!(architecture.contains(&format!("**{id}**")), "ARCHITECTURE.md does not say what {id} means");
+        assert!(
+            architecture.contains(&format!("**{id}**")),
+            "ARCHITECTURE.md does not say what {id} means"
+        );
     }
 }
 
@@ -292,12 +409,16 @@ fn ci_runs_what_a_person_runs() {
 }
 
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
-    text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2))
+    text.split("```")
+        .step_by(2)
+        .flat_map(|prose| prose.split('`').skip(1).step_by(2))
 }
 
 /// Whether a code span names a file of the repository rather than a command, an address or a type.
 fn is_path(span: &str) -> bool {
-    let plain = span.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte));
+    let plain = span
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte));
     let first = span.split('/').next().unwrap_or_default();
     let ours = EDGES.iter().any(|(name, _)| *name == first)
         || ["src", "tests", "docs", "deploy", ".ci", "web", "clients"].contains(&first);
@@ -306,13 +427,23 @@ fn is_path(span: &str) -> bool {
 }
 
 fn link_targets(text: &str) -> impl Iterator<Item = &str> {
-    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    targets.filter(|target| !target.contains("://") && !target.starts_with('#')).map(|target| target.split('#').next().unwrap_or(target))
+    let targets = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| !target.contains("://") && !target.starts_with('#'))
+        .map(|target| target.split('#').next().unwrap_or(target))
 }
 
 /// A full stop, then a blank, then a capital: two sentences. Code spans do not count.
 fn ends_a_sentence_inside(line: &str) -> bool {
     let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("x");
     let bytes = prose.as_bytes();
-    bytes.windows(4).any(|four| four[0].is_ascii_lowercase() && matches!(four[1], b'.' | b'!' | b'?') && four[2] == b' ' && four[3].is_ascii_uppercase())
+    bytes.windows(4).any(|four| {
+        four[0].is_ascii_lowercase()
+            && matches!(four[1], b'.' | b'!' | b'?')
+            && four[2] == b' '
+            && four[3].is_ascii_uppercase()
+    })
 }

@@ -1,0 +1,369 @@
+//! The commands for projects, keys and tokens: they ask the running server over its administration API.
+//!
+//! The server is the only one who writes credentials, so its caches know of every change at once.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::serve::folder::{Secrets, announced_address, credentials_file};
+
+/// Where the server is when neither a flag nor the data folder says so.
+const USUAL_URL: &str = "http://127.0.0.1:7070";
+
+/// How to reach the server and as whom.
+#[derive(Args)]
+pub(crate) struct Access {
+    /// Address of the server [default: what the server left in the data folder, else http://127.0.0.1:7070]
+    #[arg(long, env = "SPINDLE_URL")]
+    url: Option<String>,
+    /// Admin token [default: the one in the credentials file of the data folder]
+    #[arg(long, env = "SPINDLE_ADMIN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Data folder of the server
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "./spindle-data",
+        env = "SPINDLE_SERVER__DATA_DIR"
+    )]
+    data_dir: PathBuf,
+    /// Print the answer of the server as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ProjectCommand {
+    /// Makes a project.
+    Create {
+        /// Its name: a-z, 0-9 and -
+        project: String,
+        /// App of events that name none
+        #[arg(long)]
+        default_app: Option<String>,
+        /// App ids whose events are accepted without a key, for old clients that can send none
+        #[arg(long = "keyless-app", value_name = "APP")]
+        keyless_apps: Vec<String>,
+        #[command(flatten)]
+        access: Access,
+    },
+    /// Lists the projects.
+    List {
+        #[command(flatten)]
+        access: Access,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Makes an API key and shows its secret once.
+    Create {
+        /// Project whose data it reaches
+        #[arg(long, default_value = "default")]
+        project: String,
+        /// What the key is for
+        #[arg(long, default_value = "")]
+        name: String,
+        /// What it may do
+        #[arg(long = "scope", value_enum, default_values_t = [Scope::Report, Scope::Read])]
+        scopes: Vec<Scope>,
+        #[command(flatten)]
+        access: Access,
+    },
+    /// Lists the keys, without their secrets.
+    List {
+        #[command(flatten)]
+        access: Access,
+    },
+    /// Makes a key useless at once.
+    Revoke {
+        /// Identifier of the key, as listed
+        id: String,
+        #[command(flatten)]
+        access: Access,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Makes a token and shows its secret once.
+    Create {
+        /// What its bearer may do
+        #[arg(long, value_enum)]
+        role: Role,
+        /// Projects it is limited to; all without this
+        #[arg(long = "project")]
+        projects: Vec<String>,
+        /// Whose token it is
+        #[arg(long, default_value = "")]
+        name: String,
+        #[command(flatten)]
+        access: Access,
+    },
+    /// Lists the tokens, without their secrets.
+    List {
+        #[command(flatten)]
+        access: Access,
+    },
+    /// Makes a token useless at once.
+    Revoke {
+        /// Identifier of the token, as listed
+        id: String,
+        #[command(flatten)]
+        access: Access,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Scope {
+    Report,
+    Read,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Role {
+    Viewer,
+    Starter,
+    Operator,
+    Admin,
+}
+
+/// Any of the commands here.
+pub(crate) enum AdminCommand {
+    Project(ProjectCommand),
+    Key(KeyCommand),
+    Token(TokenCommand),
+}
+
+/// What is asked of the server.
+struct Ask {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+}
+
+impl Ask {
+    fn get(path: &str) -> Self {
+        Self {
+            method: Method::GET,
+            path: path.to_owned(),
+            body: None,
+        }
+    }
+
+    fn post(path: &str, body: Value) -> Self {
+        Self {
+            method: Method::POST,
+            path: path.to_owned(),
+            body: Some(body),
+        }
+    }
+
+    fn delete(path: &str, id: &str) -> anyhow::Result<Self> {
+        if !id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+            || id.is_empty()
+        {
+            bail!("`{id}` is no identifier: use one that `list` shows");
+        }
+        Ok(Self {
+            method: Method::DELETE,
+            path: format!("{path}/{id}"),
+            body: None,
+        })
+    }
+}
+
+/// Asks the server and prints what it says.
+pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
+    let (ask, access) = plan(command)?;
+    let answer = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(send(&ask, &access))?;
+    if access.json {
+        println!("{answer}");
+    } else {
+        print!("{}", render(&answer));
+    }
+    Ok(())
+}
+
+fn plan(command: AdminCommand) -> anyhow::Result<(Ask, Access)> {
+    const PROJECTS: &str = "/api/internal/projects";
+    const KEYS: &str = "/api/internal/keys";
+    const TOKENS: &str = "/api/internal/tokens";
+    Ok(match command {
+        AdminCommand::Project(ProjectCommand::Create {
+            project,
+            default_app,
+            keyless_apps,
+            access,
+        }) => {
+            let mut body = json!({"project_id": project, "keyless_app_ids": keyless_apps});
+            if let Some(app) = default_app {
+                body["default_app"] = app.into();
+            }
+            (Ask::post(PROJECTS, body), access)
+        }
+        AdminCommand::Project(ProjectCommand::List { access }) => (Ask::get(PROJECTS), access),
+        AdminCommand::Key(KeyCommand::Create {
+            project,
+            name,
+            scopes,
+            access,
+        }) => {
+            let scopes: Vec<String> = scopes.iter().map(|scope| word(*scope)).collect();
+            (
+                Ask::post(
+                    KEYS,
+                    json!({"project_id": project, "name": name, "scopes": scopes}),
+                ),
+                access,
+            )
+        }
+        AdminCommand::Key(KeyCommand::List { access }) => (Ask::get(KEYS), access),
+        AdminCommand::Key(KeyCommand::Revoke { id, access }) => (Ask::delete(KEYS, &id)?, access),
+        AdminCommand::Token(TokenCommand::Create {
+            role,
+            projects,
+            name,
+            access,
+        }) => {
+            let mut body = json!({"role": word(role), "name": name});
+            if !projects.is_empty() {
+                body["projects"] = projects.into();
+            }
+            (Ask::post(TOKENS, body), access)
+        }
+        AdminCommand::Token(TokenCommand::List { access }) => (Ask::get(TOKENS), access),
+        AdminCommand::Token(TokenCommand::Revoke { id, access }) => {
+            (Ask::delete(TOKENS, &id)?, access)
+        }
+    })
+}
+
+async fn send(ask: &Ask, access: &Access) -> anyhow::Result<Value> {
+    let announced = || announced_address(&access.data_dir);
+    let url = access
+        .url
+        .clone()
+        .or_else(announced)
+        .unwrap_or_else(|| USUAL_URL.to_owned());
+    let url = url.trim_end_matches('/');
+    let token = match &access.token {
+        Some(token) => token.clone(),
+        None => match Secrets::read(&access.data_dir)?.and_then(|secrets| secrets.admin_token) {
+            Some(token) => token,
+            None => bail!(
+                "no admin token: give --token or SPINDLE_ADMIN_TOKEN, or --data-dir of the server ({} has none)",
+                credentials_file(&access.data_dir).display()
+            ),
+        },
+    };
+    let client = reqwest::Client::builder()
+        .timeout(std::time::Duration::from_secs(30))
+        .build()?;
+    let mut request = client
+        .request(ask.method.clone(), format!("{url}{}", ask.path))
+        .bearer_auth(token);
+    if let Some(body) = &ask.body {
+        request = request.json(body);
+    }
+    let response = match request.send().await {
+        Ok(response) => response,
+        Err(error) if error.is_connect() => {
+            bail!("no server answers at {url}: is `spindle serve` running?")
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot ask the server at {url}")),
+    };
+    let status = response.status();
+    let text = response
+        .text()
+        .await
+        .context("the answer of the server broke off")?;
+    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let message = answer["message"].as_str().unwrap_or("no reason given");
+    match status {
+        StatusCode::UNAUTHORIZED => bail!("the server does not know this token: {message}"),
+        StatusCode::FORBIDDEN => bail!("this token may not do that: {message}"),
+        _ => bail!("the server refused ({}): {message}", status.as_u16()),
+    }
+}
+
+fn word(value: impl ValueEnum) -> String {
+    value
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
+}
+
+/// A list as one line per thing, a thing as one line per field.
+fn render(answer: &Value) -> String {
+    let mut text = String::new();
+    match answer.get("data").unwrap_or(answer) {
+        Value::Array(rows) if rows.is_empty() => text.push_str("none\n"),
+        Value::Array(rows) => {
+            for row in rows {
+                let fields = row
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(_, value)| !value.is_null());
+                let fields: Vec<String> = fields
+                    .map(|(name, value)| format!("{name}={}", plain(value)))
+                    .collect();
+                text.push_str(&fields.join("  "));
+                text.push('\n');
+            }
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "{name}: {}", plain(value));
+            }
+        }
+        _ => {}
+    }
+    text
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_a_line_each_and_things_a_line_per_field() {
+        let list = json!({"data": [{"id": "a", "scopes": ["report", "read"], "revoked_at": null}]});
+        assert_eq!(render(&list), "id=a  scopes=report,read\n");
+        assert_eq!(
+            render(&json!({"id": "a", "secret": "s"})),
+            "id: a\nsecret: s\n"
+        );
+        assert_eq!(render(&json!({"data": []})), "none\n");
+    }
+
+    #[test]
+    fn an_identifier_cannot_change_the_path() {
+        assert!(Ask::delete("/keys", "../projects/x").is_err());
+        assert!(Ask::delete("/keys", "").is_err());
+        assert_eq!(Ask::delete("/keys", "k-1_A").unwrap().path, "/keys/k-1_A");
+    }
+}

@@ -1,0 +1,134 @@
+//! The commands and their flags.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::admin::{self, AdminCommand};
+use crate::config::Config;
+use crate::{bench, logs, serve};
+
+/// Observability backend for teams that run AI agents: events in, runs and costs out.
+#[derive(Parser)]
+#[command(name = "spindle", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs everything in one process on one port.
+    Serve(ServeArgs),
+    /// Applies the migrations of the tables (`serve` does it by itself).
+    Migrate(SettingsArgs),
+    /// Says which settings are in force, where they come from and what is wrong with them.
+    CheckConfig(SettingsArgs),
+    /// API keys of projects: they report events and read runs.
+    #[command(subcommand)]
+    Key(admin::KeyCommand),
+    /// Tokens of people and operators.
+    #[command(subcommand)]
+    Token(admin::TokenCommand),
+    /// Projects: whose data is kept apart.
+    #[command(subcommand)]
+    Project(admin::ProjectCommand),
+    /// Puts load on a running server and says what it made of it.
+    Bench(bench::BenchArgs),
+    /// The embedded engine; started by `serve` as its child.
+    #[command(hide = true)]
+    Engine,
+}
+
+/// Flags that stand for settings; each wins over the environment and the file.
+#[derive(Args)]
+struct SettingsArgs {
+    /// Settings file [default: spindle.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder of the log, the engine and the credentials file [default: ./spindle-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// A ClickHouse server to use instead of the embedded engine
+    #[arg(long, value_name = "URL")]
+    clickhouse_url: Option<String>,
+}
+
+#[derive(Args)]
+struct ServeArgs {
+    /// Address and port of the API and the UI [default: 127.0.0.1:7070]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
+impl SettingsArgs {
+    fn load(
+        &self,
+        listen: Option<&String>,
+    ) -> anyhow::Result<(Config, Vec<crate::config::reader::Shown>)> {
+        let given = [
+            ("server.listen", listen),
+            ("server.data_dir", self.data_dir.as_ref()),
+            ("clickhouse.url", self.clickhouse_url.as_ref()),
+        ];
+        let flags: BTreeMap<String, String> = given
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?.clone())))
+            .collect();
+        Config::load(self.config.as_deref(), flags)
+    }
+}
+
+/// Runs the command of the command line. Whatever fails is told in one line on standard error.
+pub(crate) fn run() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("spindle: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(args) => {
+            let (config, _) = args.settings.load(args.listen.as_ref())?;
+            logs::start(&config.logs)?;
+            serve::run(config)?;
+        }
+        Command::Migrate(args) => {
+            let (config, _) = args.load(None)?;
+            logs::start(&config.logs)?;
+            serve::migrate(config)?;
+        }
+        Command::CheckConfig(args) => {
+            let (_, shown) = args.load(None)?;
+            for setting in shown {
+                println!("{} = {}  # {}", setting.key, setting.value, setting.source);
+            }
+        }
+        Command::Key(command) => admin::run(AdminCommand::Key(command))?,
+        Command::Token(command) => admin::run(AdminCommand::Token(command))?,
+        Command::Project(command) => admin::run(AdminCommand::Project(command))?,
+        Command::Bench(args) => serve::runtime(0)?.block_on(bench::run(args))?,
+        Command::Engine => return Ok(serve::engine::child()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

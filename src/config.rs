@@ -1,0 +1,314 @@
+//! The settings: one plain struct per part, read once, checked whole.
+//!
+//! `spindle.default.toml` is compiled in and is where the defaults are; it cannot drift from them.
+
+pub(crate) mod reader;
+#[cfg(test)]
+mod reference;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use bytesize::ByteSize;
+use eventlog::EmbeddedConfig;
+use ingest::IngestConfig;
+use processor::ProcessorConfig;
+use store::Compression;
+use store::config::Secret;
+
+use crate::logs::{self, Format, LogsConfig};
+use crate::serve::http::HttpConfig;
+use reader::{Reader, Shown};
+
+/// The commented default file.
+pub(crate) const DEFAULT_FILE: &str = include_str!("../spindle.default.toml");
+/// Read when it exists and no other file is named.
+const USUAL_FILE: &str = "spindle.toml";
+
+/// Everything that can be set.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) server: ServerConfig,
+    pub(crate) logs: LogsConfig,
+    pub(crate) clickhouse: ClickHouseConfig,
+    pub(crate) engine: EngineSettings,
+    pub(crate) log: EmbeddedConfig,
+    pub(crate) ingest: IngestConfig,
+    pub(crate) processor: ProcessorConfig,
+}
+
+/// The ClickHouse in use. Address, user, password and database count only without the embedded engine.
+#[derive(Clone, Debug)]
+pub(crate) struct ClickHouseConfig {
+    /// A server to use instead of the embedded engine.
+    pub(crate) url: Option<String>,
+    pub(crate) user: String,
+    pub(crate) password: Secret,
+    pub(crate) database: String,
+    pub(crate) compression: Compression,
+    pub(crate) send_timeout: Duration,
+    pub(crate) insert_timeout: Duration,
+    pub(crate) query_timeout: Duration,
+    pub(crate) max_connections: usize,
+}
+
+/// The embedded engine.
+#[derive(Clone, Debug)]
+pub(crate) struct EngineSettings {
+    /// Its library; looked for in the usual places when not given.
+    pub(crate) library: Option<PathBuf>,
+    /// Memory it may use; `None` leaves it to the store.
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+/// The process and its port.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerConfig {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data_dir: PathBuf,
+    /// Worker threads; 0 means one per core.
+    pub(crate) workers: usize,
+    pub(crate) http: HttpConfig,
+}
+
+impl Config {
+    /// Reads every layer. `file` is the file the user named, if any; `flags` are keys with the text given.
+    pub(crate) fn load(
+        file: Option<&Path>,
+        flags: BTreeMap<String, String>,
+    ) -> anyhow::Result<(Self, Vec<Shown>)> {
+        let text = match file {
+            Some(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the settings file {}", path.display()))?,
+            None if Path::new(USUAL_FILE).exists() => std::fs::read_to_string(USUAL_FILE)
+                .with_context(|| format!("cannot read {USUAL_FILE}"))?,
+            None => String::new(),
+        };
+        let mut reader = Reader::new(DEFAULT_FILE, &text, std::env::vars(), flags);
+        let config = Self::read(&mut reader);
+        let shown = reader.finish()?;
+        Ok((config, shown))
+    }
+
+    fn read(from: &mut Reader) -> Self {
+        let server = read_server(from);
+        let log = read_log(from, &server.data_dir);
+        Self {
+            logs: read_logs(from),
+            clickhouse: read_clickhouse(from),
+            engine: read_engine(from),
+            log,
+            ingest: read_ingest(from),
+            processor: read_processor(from),
+            server,
+        }
+    }
+}
+
+fn read_server(from: &mut Reader) -> ServerConfig {
+    let unusable = SocketAddr::from(([127, 0, 0, 1], 0));
+    ServerConfig {
+        listen: from.address("server.listen").unwrap_or(unusable),
+        data_dir: PathBuf::from(from.text("server.data_dir")),
+        workers: count(from, "server.workers", 0..=1024),
+        http: HttpConfig {
+            max_connections: count(from, "server.max_connections", 1..=1_000_000),
+            header_timeout: from.duration("server.header_timeout", ms(100)..=secs(600)),
+            drain_timeout: from.duration("server.drain_timeout", ms(0)..=secs(3600)),
+        },
+    }
+}
+
+fn read_logs(from: &mut Reader) -> LogsConfig {
+    let format = from
+        .choice(
+            "logs.format",
+            &[("text", Format::Text), ("json", Format::Json)],
+        )
+        .unwrap_or_default();
+    let filter = from.text("logs.filter");
+    if let Err(reason) = logs::check_filter(&filter) {
+        from.fault(format!("`logs.filter` is \"{filter}\", but must be like \"info\" or \"info,ingest=debug\": {reason}"));
+    }
+    LogsConfig { format, filter }
+}
+
+fn read_clickhouse(from: &mut Reader) -> ClickHouseConfig {
+    let url = from.text("clickhouse.url");
+    if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
+        from.fault(format!(
+            "`clickhouse.url` is \"{url}\", but must be like \"http://host:8123\", or empty"
+        ));
+    }
+    let compressions = [("none", Compression::None), ("lz4", Compression::Lz4)];
+    ClickHouseConfig {
+        url: (!url.is_empty()).then_some(url),
+        user: from.text("clickhouse.user"),
+        password: Secret::new(from.secret("clickhouse.password")),
+        database: from.text("clickhouse.database"),
+        compression: from
+            .choice("clickhouse.compression", &compressions)
+            .unwrap_or_default(),
+        send_timeout: from.duration("clickhouse.send_timeout", ms(100)..=secs(3600)),
+        insert_timeout: from.duration("clickhouse.insert_timeout", ms(100)..=secs(3600)),
+        query_timeout: from.duration("clickhouse.query_timeout", ms(100)..=secs(3600)),
+        max_connections: count(from, "clickhouse.max_connections", 1..=10_000),
+    }
+}
+
+fn read_engine(from: &mut Reader) -> EngineSettings {
+    let library = from.text("engine.library");
+    let memory = from.size("engine.memory", ByteSize::b(0)..=ByteSize::pib(1));
+    if memory != 0 && memory < 512 << 20 {
+        from.fault("`engine.memory` must be at least \"512 MiB\", or \"0 B\" to leave it to the machine's size");
+    }
+    EngineSettings {
+        library: (!library.is_empty()).then(|| PathBuf::from(library)),
+        memory_bytes: (memory != 0).then_some(memory as u64),
+    }
+}
+
+fn read_log(from: &mut Reader, data_dir: &Path) -> EmbeddedConfig {
+    let mib_to_tib = ByteSize::mib(1)..=ByteSize::tib(100);
+    let mib_to_gib = ByteSize::mib(1)..=ByteSize::gib(64);
+    let config = EmbeddedConfig {
+        folder: data_dir.join("log"),
+        partitions: u32::try_from(from.number("log.partitions", 1..=4096)).unwrap_or(u32::MAX),
+        max_bytes: from.size("log.max_bytes", mib_to_tib) as u64,
+        segment_bytes: from.size("log.segment_bytes", mib_to_gib.clone()) as u64,
+        max_record_bytes: from.size("log.max_record_bytes", ByteSize::mib(4)..=ByteSize::gib(1)),
+        max_in_flight_bytes: from.size("log.max_in_flight_bytes", mib_to_gib.clone()),
+        max_group_bytes: from.size("log.max_group_bytes", mib_to_gib.clone()),
+        max_tail_bytes: from.size("log.max_tail_bytes", ByteSize::b(0)..=ByteSize::gib(64)),
+        page_cache_bytes: from.size("log.page_cache_bytes", mib_to_gib),
+    };
+    if config.max_in_flight_bytes < config.max_record_bytes {
+        from.fault("`log.max_in_flight_bytes` must not be less than `log.max_record_bytes`");
+    }
+    config
+}
+
+fn read_ingest(from: &mut Reader) -> IngestConfig {
+    let kib_to_gib = ByteSize::kib(1)..=ByteSize::gib(64);
+    let rate = |from: &mut Reader, key: &str| {
+        u32::try_from(from.number(key, 0..=u64::from(u32::MAX))).unwrap_or(u32::MAX)
+    };
+    let config = IngestConfig {
+        body_bytes: from.size("ingest.body_bytes", kib_to_gib.clone()),
+        body_timeout: from.duration("ingest.body_timeout", ms(1)..=secs(3600)),
+        in_flight_bytes: from.size("ingest.in_flight_bytes", kib_to_gib.clone()),
+        allowed_origins: from.list("ingest.allowed_origins"),
+        key_events_per_second: rate(from, "ingest.key_events_per_second"),
+        keyless_body_bytes: from.size("ingest.keyless_body_bytes", kib_to_gib),
+        keyless_events_per_second: rate(from, "ingest.keyless_events_per_second"),
+        burst: from.duration("ingest.burst", secs(1)..=secs(3600)),
+    };
+    for fault in config.faults() {
+        from.fault(format!("`ingest`: {fault}"));
+    }
+    config
+}
+
+fn read_processor(from: &mut Reader) -> ProcessorConfig {
+    ProcessorConfig {
+        workers: count(from, "processor.workers", 1..=64),
+        batch_bytes: from.size(
+            "processor.batch_bytes",
+            ByteSize::kib(64)..=ByteSize::gib(4),
+        ),
+        batch_wait: from.duration("processor.batch_wait", ms(0)..=secs(60)),
+        hot_bytes: from.size("processor.hot_bytes", ByteSize::b(0)..=ByteSize::tib(1)) as u64,
+        hot_idle: from.duration("processor.hot_idle", secs(1)..=secs(86_400)),
+        retry_pause_max: from.duration("processor.retry_pause_max", ms(10)..=secs(600)),
+    }
+}
+
+fn count(from: &mut Reader, key: &str, bounds: std::ops::RangeInclusive<u64>) -> usize {
+    usize::try_from(from.number(key, bounds)).unwrap_or(usize::MAX)
+}
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The settings of a process without environment, flags or file.
+    fn defaults() -> (Config, Vec<Shown>) {
+        let mut reader = Reader::new(DEFAULT_FILE, "", [], BTreeMap::new());
+        let config = Config::read(&mut reader);
+        (config, reader.finish().unwrap())
+    }
+
+    #[test]
+    fn the_default_file_holds_every_key_and_no_other() {
+        let (_, shown) = defaults();
+        // Given as the user's file, its unknown keys would be faults.
+        let mut reader = Reader::new(DEFAULT_FILE, DEFAULT_FILE, [], BTreeMap::new());
+        Config::read(&mut reader);
+        assert_eq!(reader.finish().unwrap().len(), shown.len());
+    }
+
+    #[test]
+    fn the_default_file_says_what_the_crates_have_as_defaults() {
+        let (config, _) = defaults();
+        assert_eq!(config.ingest, IngestConfig::default());
+        assert_eq!(
+            config.log,
+            EmbeddedConfig::new(Path::new("./spindle-data").join("log"))
+        );
+        assert_eq!(
+            format!("{:?}", config.processor),
+            format!("{:?}", ProcessorConfig::default())
+        );
+        let store = store::StoreConfig::default();
+        let clickhouse = config.clickhouse;
+        assert_eq!(
+            (
+                clickhouse.user,
+                clickhouse.database,
+                clickhouse.compression,
+                clickhouse.max_connections
+            ),
+            (
+                store.user,
+                store.database,
+                store.compression,
+                store.max_connections
+            )
+        );
+        assert_eq!(
+            (
+                clickhouse.send_timeout,
+                clickhouse.insert_timeout,
+                clickhouse.query_timeout
+            ),
+            (
+                store.send_timeout,
+                store.insert_timeout,
+                store.query_timeout
+            )
+        );
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let variable = (
+            "SPINDLE_CLICKHOUSE__PASSWORD".to_owned(),
+            "hunter2".to_owned(),
+        );
+        let mut reader = Reader::new(DEFAULT_FILE, "", [variable], BTreeMap::new());
+        let config = Config::read(&mut reader);
+        let shown = reader.finish().unwrap();
+        assert!(!format!("{config:?}{shown:?}").contains("hunter2"), "(X2)");
+    }
+}

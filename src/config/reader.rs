@@ -1,0 +1,410 @@
+//! Reads settings from layers: flags over environment over file over the compiled-in default file.
+//!
+//! Every getter notes its key, so what remains unread at the end is unknown, and every fault is kept, so all of
+//! them are told at once. A faulty value is replaced by its default to let reading go on; [`Reader::finish`] then
+//! refuses the whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use toml::Value;
+
+/// Environment variables with this prefix and a `__` in the rest are settings.
+const ENV_PREFIX: &str = "SPINDLE_";
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Default,
+    File,
+    Environment,
+    Flag,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::Default => "default",
+            Source::File => "file",
+            Source::Environment => "environment",
+            Source::Flag => "flag",
+        })
+    }
+}
+
+/// One setting as it is in force, for `check-config`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) source: Source,
+}
+
+/// The layers, what was read of them and what was wrong with it.
+pub(crate) struct Reader {
+    defaults: BTreeMap<String, Value>,
+    file: BTreeMap<String, Value>,
+    environment: BTreeMap<String, String>,
+    flags: BTreeMap<String, String>,
+    read: BTreeSet<String>,
+    shown: Vec<Shown>,
+    faults: Vec<String>,
+}
+
+impl Reader {
+    /// Starts from the texts of the two files, the process environment and the flags that were given.
+    pub(crate) fn new(
+        defaults: &str,
+        file: &str,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: BTreeMap<String, String>,
+    ) -> Self {
+        let mut faults = Vec::new();
+        let mut parse = |what: &str, text: &str| match text.parse::<toml::Table>() {
+            Ok(table) => flatten(table),
+            Err(error) => {
+                faults.push(format!(
+                    "{what} is not TOML: {}",
+                    error.to_string().trim_end()
+                ));
+                BTreeMap::new()
+            }
+        };
+        let defaults = parse("the compiled-in default file", defaults);
+        let file = parse("the settings file", file);
+        let environment = environment
+            .into_iter()
+            .filter_map(|(name, value)| {
+                let key = name.strip_prefix(ENV_PREFIX)?;
+                key.contains("__")
+                    .then(|| (key.replace("__", ".").to_lowercase(), value))
+            })
+            .collect();
+        Self {
+            defaults,
+            file,
+            environment,
+            flags,
+            read: BTreeSet::new(),
+            shown: Vec::new(),
+            faults,
+        }
+    }
+
+    /// Any text.
+    pub(crate) fn text(&mut self, key: &str) -> String {
+        self.get(key, "text", |value| value.as_str().map(str::to_owned))
+    }
+
+    /// Text that must never be shown.
+    pub(crate) fn secret(&mut self, key: &str) -> String {
+        let value = self.text(key);
+        if let Some(shown) = self.shown.last_mut()
+            && !value.is_empty()
+        {
+            shown.value = "\"***\"".to_owned();
+        }
+        value
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> Option<T> {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let find = |value: &Value| {
+            let text = value.as_str()?;
+            choices
+                .iter()
+                .find(|(name, _)| *name == text)
+                .map(|(_, choice)| Some(*choice))
+        };
+        self.get(key, &format!("one of {}", names.join(", ")), find)
+    }
+
+    /// A list of texts; in the environment and in flags separated by commas.
+    pub(crate) fn list(&mut self, key: &str) -> Vec<String> {
+        self.get(key, "a list of texts", |value| match value {
+            Value::Array(items) => items
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned))
+                .collect(),
+            Value::String(text) => Some(
+                text.split(',')
+                    .map(str::trim)
+                    .filter(|item| !item.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+            ),
+            _ => None,
+        })
+    }
+
+    /// A whole number within bounds.
+    pub(crate) fn number(&mut self, key: &str, bounds: RangeInclusive<u64>) -> u64 {
+        let allowed = format!("a whole number from {} to {}", bounds.start(), bounds.end());
+        self.get(key, &allowed, |value| {
+            let number = match value {
+                Value::Integer(number) => u64::try_from(*number).ok()?,
+                Value::String(text) => text.parse().ok()?,
+                _ => return None,
+            };
+            bounds.contains(&number).then_some(number)
+        })
+    }
+
+    /// A byte size such as `"8 MiB"`, within bounds.
+    pub(crate) fn size(&mut self, key: &str, bounds: RangeInclusive<ByteSize>) -> usize {
+        let allowed = format!(
+            "a size such as \"8 MiB\", from {} to {}",
+            bounds.start(),
+            bounds.end()
+        );
+        let bytes = self.get(key, &allowed, |value| {
+            let size = ByteSize::from_str(value.as_str()?).ok()?;
+            bounds.contains(&size).then_some(size.as_u64())
+        });
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// A duration such as `"5s"`, within bounds.
+    pub(crate) fn duration(&mut self, key: &str, bounds: RangeInclusive<Duration>) -> Duration {
+        let allowed = format!(
+            "a duration such as \"5s\" or \"500ms\", from {} to {}",
+            humantime::format_duration(*bounds.start()),
+            humantime::format_duration(*bounds.end())
+        );
+        self.get(key, &allowed, |value| {
+            let duration = humantime::parse_duration(value.as_str()?).ok()?;
+            bounds.contains(&duration).then_some(duration)
+        })
+    }
+
+    /// An address to listen on, such as `127.0.0.1:7070`.
+    pub(crate) fn address(&mut self, key: &str) -> Option<SocketAddr> {
+        self.get(
+            key,
+            "an address with a port, such as 127.0.0.1:7070",
+            |value| value.as_str()?.parse().ok().map(Some),
+        )
+    }
+
+    /// Adds a fault that a single value cannot show, such as two settings that exclude each other.
+    pub(crate) fn fault(&mut self, fault: impl Into<String>) {
+        self.faults.push(fault.into());
+    }
+
+    /// Ends reading: the settings in force, or every fault.
+    pub(crate) fn finish(mut self) -> Result<Vec<Shown>, Faults> {
+        let given = self
+            .file
+            .keys()
+            .map(|key| (key.clone(), "in the settings file"));
+        let given = given.chain(
+            self.environment
+                .keys()
+                .map(|key| (key.clone(), "in the environment")),
+        );
+        for (key, place) in given {
+            if self.read.contains(&key) {
+                continue;
+            }
+            let near = self
+                .read
+                .iter()
+                .map(|known| (strsim::jaro_winkler(known, &key), known));
+            let near = near
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .filter(|(score, _)| *score > 0.8);
+            let hint = near
+                .map(|(_, known)| format!("; did you mean `{known}`?"))
+                .unwrap_or_default();
+            self.faults
+                .push(format!("unknown key `{key}` {place}{hint}"));
+        }
+        if self.faults.is_empty() {
+            Ok(self.shown)
+        } else {
+            Err(Faults(self.faults))
+        }
+    }
+
+    fn get<T: Default>(
+        &mut self,
+        key: &str,
+        allowed: &str,
+        parse: impl Fn(&Value) -> Option<T>,
+    ) -> T {
+        self.read.insert(key.to_owned());
+        let (value, source) = if let Some(text) = self.flags.get(key) {
+            (Value::String(text.clone()), Source::Flag)
+        } else if let Some(text) = self.environment.get(key) {
+            (Value::String(text.clone()), Source::Environment)
+        } else if let Some(value) = self.file.get(key) {
+            (value.clone(), Source::File)
+        } else if let Some(value) = self.defaults.get(key) {
+            (value.clone(), Source::Default)
+        } else {
+            self.faults.push(format!(
+                "`{key}` is missing from the compiled-in default file"
+            ));
+            return T::default();
+        };
+        self.shown.push(Shown {
+            key: key.to_owned(),
+            value: value.to_string(),
+            source,
+        });
+        if let Some(parsed) = parse(&value) {
+            return parsed;
+        }
+        self.faults.push(format!(
+            "`{key}` is {value} ({source}), but must be {allowed}"
+        ));
+        self.defaults.get(key).and_then(parse).unwrap_or_default()
+    }
+}
+
+/// Everything that is wrong with the settings, one line each.
+#[derive(Debug)]
+pub(crate) struct Faults(pub(crate) Vec<String>);
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.0.len() == 1 { "fault" } else { "faults" };
+        write!(f, "{} {noun} in the settings:", self.0.len())?;
+        self.0.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
+    }
+}
+
+impl std::error::Error for Faults {}
+
+/// `[a] b = 1` becomes `a.b = 1`. Lists stay values.
+fn flatten(table: toml::Table) -> BTreeMap<String, Value> {
+    let mut flat = BTreeMap::new();
+    let mut open: Vec<(String, Value)> = table.into_iter().collect();
+    while let Some((key, value)) = open.pop() {
+        match value {
+            Value::Table(inner) => {
+                open.extend(
+                    inner
+                        .into_iter()
+                        .map(|(name, value)| (format!("{key}.{name}"), value)),
+                );
+            }
+            value => {
+                flat.insert(key, value);
+            }
+        }
+    }
+    flat
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFAULTS: &str =
+        "[a]\nsize = \"8 MiB\"\nwait = \"5s\"\ncount = 3\nkind = \"x\"\nnames = []\npass = \"\"";
+
+    fn reader(file: &str, environment: &[(&str, &str)]) -> Reader {
+        let environment = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Reader::new(DEFAULTS, file, environment, BTreeMap::new())
+    }
+
+    fn read(reader: &mut Reader) -> (usize, Duration, u64, Option<u8>, Vec<String>) {
+        (
+            reader.size("a.size", ByteSize::b(1)..=ByteSize::gib(1)),
+            reader.duration("a.wait", Duration::ZERO..=Duration::from_secs(60)),
+            reader.number("a.count", 1..=9),
+            reader.choice("a.kind", &[("x", 1), ("y", 2)]),
+            reader.list("a.names"),
+        )
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let mut reader = reader("", &[]);
+        assert_eq!(
+            read(&mut reader),
+            (8 << 20, Duration::from_secs(5), 3, Some(1), vec![])
+        );
+        assert!(reader.finish().is_ok());
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file() {
+        let mut reader = reader(
+            "[a]\ncount = 4\nsize = \"1 KiB\"",
+            &[("SPINDLE_A__COUNT", "5"), ("SPINDLE_A__NAMES", "n, m")],
+        );
+        reader.flags.insert("a.kind".into(), "y".into());
+        let expected = (
+            1024,
+            Duration::from_secs(5),
+            5,
+            Some(2),
+            vec!["n".to_owned(), "m".to_owned()],
+        );
+        assert_eq!(read(&mut reader), expected);
+        let shown = reader.finish().unwrap();
+        let sources: Vec<Source> = shown.iter().map(|shown| shown.source).collect();
+        assert_eq!(
+            sources,
+            [
+                Source::File,
+                Source::Default,
+                Source::Environment,
+                Source::Flag,
+                Source::Environment
+            ]
+        );
+    }
+
+    #[test]
+    fn all_faults_are_told_at_once_with_key_and_what_is_allowed() {
+        let mut reader = reader(
+            "[a]\nsize = \"much\"\nwait = 5\ncount = 10\nkind = \"z\"\nconut = 1\n[b]\nc = 1",
+            &[("SPINDLE_A__WIAT", "1s"), ("SPINDLE_OTHER", "no setting")],
+        );
+        read(&mut reader);
+        let faults = reader.finish().unwrap_err().0;
+        assert_eq!(faults.len(), 7, "{faults:#?}");
+        for (fault, words) in faults.iter().zip([
+            ["`a.size`", "\"much\"", "8 MiB"],
+            ["`a.wait`", "5", "5s"],
+            ["`a.count`", "10", "1 to 9"],
+            ["`a.kind`", "\"z\"", "x, y"],
+            ["`a.conut`", "settings file", "`a.count`"],
+            ["`b.c`", "settings file", ""],
+            ["`a.wiat`", "environment", "`a.wait`"],
+        ]) {
+            assert!(
+                words.iter().all(|word| fault.contains(word)),
+                "{fault} should name {words:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_secret_is_never_shown() {
+        let mut reader = reader("[a]\npass = \"hunter2\"", &[]);
+        assert_eq!(reader.secret("a.pass"), "hunter2");
+        let shown = reader.finish().unwrap();
+        assert!(!format!("{shown:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_toml_is_one_fault_with_its_line() {
+        let faults = reader("[a\ncount = 3", &[])
+            .finish()
+            .unwrap_err()
+            .to_string();
+        assert!(faults.contains("line 1"), "{faults}");
+    }
+}

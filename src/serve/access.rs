@@ -1,0 +1,108 @@
+//! Who may come in: the store's directory of credentials as ingest sees it, and the secrets of the first start.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ingest::{AuthUnavailable, Authenticator};
+use schemas::credential::{Credential, Scope};
+use store::StoreError;
+use store::config::Secret;
+use store::credentials::{Credentials, GivenSecrets};
+
+use super::folder::Secrets;
+
+/// The variables that set the first credentials instead of making them up.
+const API_KEY_VARIABLE: &str = "SPINDLE_API_KEY";
+const ADMIN_TOKEN_VARIABLE: &str = "SPINDLE_ADMIN_TOKEN";
+
+/// The directory of credentials, asked by ingest for every request.
+pub(crate) struct Directory(pub(crate) Credentials);
+
+#[async_trait]
+impl Authenticator for Directory {
+    async fn authenticate(&self, secret: &str) -> Result<Option<Arc<Credential>>, AuthUnavailable> {
+        self.0.authenticate(secret).await.map_err(away)
+    }
+
+    async fn keyless(&self, app_id: &str) -> Result<Option<Arc<Credential>>, AuthUnavailable> {
+        Ok(self.0.keyless(app_id).map(|keyless| {
+            Arc::new(Credential::Key {
+                id: "keyless".to_owned(),
+                project: keyless.project,
+                default_app: keyless.default_app,
+                scopes: vec![Scope::Report],
+            })
+        }))
+    }
+
+    fn keyless_possible(&self) -> bool {
+        self.0.has_keyless()
+    }
+}
+
+fn away(error: StoreError) -> AuthUnavailable {
+    tracing::debug!(error.message = %error, "credentials cannot be looked up");
+    AuthUnavailable
+}
+
+/// Why the first credentials could not be settled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettleError {
+    /// ClickHouse; it may come back.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The data folder; somebody has to look at it.
+    #[error("{0:#}")]
+    Folder(#[from] anyhow::Error),
+}
+
+/// Sees to it that there is a project, a key and an admin token; gives what was made now, to be shown once.
+///
+/// The file is written before the tables, so that a crash between the two never leaves a credential nobody knows.
+/// A file that was taken away is not made again while there are credentials.
+pub(crate) async fn settle(
+    credentials: &Credentials,
+    folder: &Path,
+) -> Result<Option<Secrets>, SettleError> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (api_key, admin_token) = (variable(API_KEY_VARIABLE), variable(ADMIN_TOKEN_VARIABLE));
+    let kept = Secrets::read(folder)?;
+    let mut made = None;
+    let file = match kept {
+        Some(secrets) => secrets,
+        None => {
+            let mut secrets = Secrets {
+                project: "default".to_owned(),
+                api_key: None,
+                admin_token: None,
+            };
+            if api_key.is_none() && credentials.keys(None).await?.is_empty() {
+                secrets.api_key = Some(random_secret("sp_key_"));
+            }
+            if admin_token.is_none() && credentials.tokens().await?.is_empty() {
+                secrets.admin_token = Some(random_secret("sp_tok_"));
+            }
+            if secrets.api_key.is_some() || secrets.admin_token.is_some() {
+                secrets.write(folder)?;
+                made = Some(secrets.clone());
+            }
+            secrets
+        }
+    };
+    let given = GivenSecrets {
+        api_key: api_key.or(file.api_key).map(Secret::new),
+        admin_token: admin_token.or(file.admin_token).map(Secret::new),
+    };
+    credentials.bootstrap(given).await?;
+    if credentials.has_keyless() {
+        tracing::warn!(
+            "some projects accept events without a key: anyone who reaches the port can report for their apps"
+        );
+    }
+    Ok(made)
+}
+
+fn random_secret(prefix: &str) -> String {
+    format!("{prefix}{}", hex::encode(rand::random::<[u8; 32]>()))
+}

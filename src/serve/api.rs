@@ -1,0 +1,156 @@
+//! The one router over all tiers, and what belongs to none of them: health, metrics, the OpenAPI document, faults
+//! for paths and methods nobody has.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Json;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::get;
+use ingest::IngestState;
+use prometheus::Registry;
+use schemas::fault::Fault;
+use store::Store;
+use store::credentials::Credentials;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+
+use super::health::{Health, Part, fault};
+use super::{Running, document};
+
+/// Answers smaller than this are sent as they are: compressing them costs more than it saves.
+const COMPRESS_ABOVE_BYTES: u64 = 1024;
+
+/// What the listener serves: health and metrics from the beginning, everything once it is open.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    early: Router,
+    full: Arc<OnceLock<Router>>,
+}
+
+impl Gate {
+    /// A gate behind which nothing is yet.
+    pub(crate) fn new(registry: Registry, health: Health) -> Self {
+        let early = Router::new()
+            .merge(own_routes(registry, health))
+            .fallback(starting);
+        Self {
+            early: early.method_not_allowed_fallback(method_not_allowed),
+            full: Arc::default(),
+        }
+    }
+
+    /// Opens it.
+    pub(crate) fn open(&self, router: Router) {
+        // It is opened once; a second time would change nothing.
+        let _ = self.full.set(router);
+    }
+
+    /// The router for a request that arrives now.
+    pub(crate) fn router(&self) -> Router {
+        self.full.get().unwrap_or(&self.early).clone()
+    }
+}
+
+/// Everything on the port.
+pub(crate) fn router(
+    running: &Running,
+    ingest: IngestState,
+    store: &Store,
+    credentials: &Credentials,
+) -> anyhow::Result<Router> {
+    let compress = SizeAbove::new(COMPRESS_ABOVE_BYTES).and(NotForContentType::SSE);
+    let reading = query_routes(running, store, credentials)?
+        .layer(middleware::from_fn_with_state(
+            running.health.clone(),
+            needs_tables,
+        ))
+        .layer(CompressionLayer::new().compress_when(compress))
+        .layer(middleware::from_fn(traced));
+    // No layer on the way of a report: it authenticates, decompresses and counts by itself.
+    let all = Router::new()
+        .merge(ingest::router(ingest))
+        .merge(reading)
+        .merge(own_routes(running.registry.clone(), running.health.clone()))
+        .fallback(not_found);
+    Ok(all.method_not_allowed_fallback(method_not_allowed))
+}
+
+/// What the query tier adds.
+fn query_routes(
+    _running: &Running,
+    _store: &Store,
+    _credentials: &Credentials,
+) -> anyhow::Result<Router> {
+    Ok(Router::new())
+}
+
+/// Health, metrics and the document: at any time, for anyone.
+fn own_routes(registry: Registry, health: Health) -> Router {
+    let document = Arc::new(document::whole());
+    Router::new()
+        .route("/health/live", get(document::live))
+        .route("/health/ready", get(document::ready))
+        .with_state(health)
+        .merge(
+            Router::new()
+                .route("/metrics", get(document::metrics))
+                .with_state(registry),
+        )
+        .route(
+            "/api/openapi.json",
+            get(move || async move { Json(document.as_ref().clone()) }),
+        )
+}
+
+async fn starting() -> Response {
+    fault(Fault::unavailable("the server is starting", 1))
+}
+
+async fn not_found(request: Request) -> Response {
+    fault(Fault::not_found(format!(
+        "there is nothing at {}",
+        request.uri().path()
+    )))
+}
+
+async fn method_not_allowed(request: Request) -> Response {
+    let message = format!(
+        "{} does not take {}",
+        request.uri().path(),
+        request.method()
+    );
+    fault(Fault::new(405, "method_not_allowed", message))
+}
+
+/// Reading before the tables are migrated would be a fault of ClickHouse; it is only too early.
+async fn needs_tables(State(health): State<Health>, request: Request, next: Next) -> Response {
+    if health.has(Part::Migrations) {
+        next.run(request).await
+    } else {
+        starting().await
+    }
+}
+
+/// Gives every request of the query tier a number, in the answer and in the log.
+async fn traced(request: Request, next: Next) -> Response {
+    let id = HeaderValue::from_str(&format!("{:016x}", rand::random::<u64>()));
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let started = std::time::Instant::now();
+    let mut response = next.run(request).await;
+    if let Ok(id) = id {
+        tracing::debug!(
+            http.request_id = ?id,
+            http.method = %method,
+            http.path = path,
+            http.status = response.status().as_u16(),
+            http.duration_ms = started.elapsed().as_millis(),
+            "answered"
+        );
+        response.headers_mut().insert("x-request-id", id);
+    }
+    response
+}

@@ -1,0 +1,71 @@
+//! What the binary itself answers, and the OpenAPI document of everything on the port.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use prometheus::{Encoder, Registry, TextEncoder};
+use schemas::fault::Fault;
+use utoipa::OpenApi;
+
+use super::health::{Health, Healthy, fault};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Spindle",
+        description = "Events of agents in; runs, filters and trees out."
+    ),
+    paths(live, ready, metrics)
+)]
+struct Own;
+
+/// Every endpoint of every tier.
+pub(crate) fn whole() -> utoipa::openapi::OpenApi {
+    let mut document = Own::openapi();
+    document.merge(ingest::openapi());
+    document
+}
+
+/// Whether the process serves.
+#[utoipa::path(get, path = "/health/live", tag = "health", security(()),
+    responses((status = 200, description = "The process serves", body = Healthy)))]
+pub(crate) async fn live() -> Json<Healthy> {
+    Json(Healthy { status: "live" })
+}
+
+/// Whether every part works, and which do not.
+#[utoipa::path(get, path = "/health/ready", tag = "health", security(()),
+    responses(
+        (status = 200, description = "Every part works", body = Healthy),
+        (status = 503, description = "The message and the details name each part that does not")
+    ))]
+pub(crate) async fn ready(State(health): State<Health>) -> Response {
+    health.readiness()
+}
+
+/// Metrics in Prometheus' text format.
+#[utoipa::path(get, path = "/metrics", tag = "health", security(()),
+    responses((status = 200, description = "All metrics", body = String, content_type = "text/plain; version=0.0.4")))]
+pub(crate) async fn metrics(State(registry): State<Registry>) -> Response {
+    // Gathering reads files of the process and asks the engine's watcher.
+    let text = tokio::task::spawn_blocking(move || {
+        let mut text = Vec::new();
+        TextEncoder::new()
+            .encode(&registry.gather(), &mut text)
+            .map(|()| text)
+    });
+    match text.await {
+        Ok(Ok(text)) => (
+            StatusCode::OK,
+            [(CONTENT_TYPE, prometheus::TEXT_FORMAT)],
+            text,
+        )
+            .into_response(),
+        outcome => {
+            tracing::error!(error.message = ?outcome.err(), "the metrics cannot be written");
+            fault(Fault::internal())
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The data folder: made when missing, held by one server at a time, and what it keeps for people and commands.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+/// A data folder held by this process until dropped.
+pub(crate) struct DataFolder {
+    path: PathBuf,
+    /// The advisory lock lives as long as the file is open; the kernel lets go of it when the process dies.
+    _lock: File,
+}
+
+impl DataFolder {
+    /// Takes the folder, or says in one line why it cannot be had.
+    pub(crate) fn take(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .with_context(|| format!("cannot make the data folder {shown}"))?;
+        let path = path
+            .canonicalize()
+            .with_context(|| format!("cannot find the data folder {shown}"))?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.join("lock"))
+            .with_context(|| format!("cannot write in the data folder {shown}"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Only for the message: without the number it is a little less clear.
+                let _ = lock.read_to_string(&mut holder);
+                bail!(
+                    "the data folder {shown} is in use by another spindle server (process {})",
+                    holder.trim()
+                );
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock the data folder {shown}"));
+            }
+        }
+        lock.set_len(0)
+            .and_then(|()| writeln!(lock, "{}", std::process::id()))
+            .with_context(|| format!("cannot write in the data folder {shown}"))?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Where it is, absolute.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves the address of the server for the commands that talk to it.
+    pub(crate) fn announce(&self, url: &str) -> anyhow::Result<()> {
+        write_whole(&address_file(&self.path), url, 0o644)
+    }
+
+    /// Takes the address away again. A server that died leaves it; commands then say that nobody answers.
+    pub(crate) fn withdraw(&self) {
+        if let Err(error) = std::fs::remove_file(address_file(&self.path)) {
+            tracing::warn!(error.message = %error, "cannot remove the address file");
+        }
+    }
+}
+
+/// The secrets made at the first start. The only place where they are kept readable.
+#[derive(Clone, Deserialize, Serialize, PartialEq, Eq)]
+pub(crate) struct Secrets {
+    /// The project of the API key.
+    pub(crate) project: String,
+    /// Reports and reads. Absent where it was given from outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) api_key: Option<String>,
+    /// May do everything. Absent where it was given from outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) admin_token: Option<String>,
+}
+
+impl Secrets {
+    /// Reads the file of an earlier start; `None` before the first.
+    pub(crate) fn read(folder: &Path) -> anyhow::Result<Option<Self>> {
+        let path = credentials_file(folder);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        };
+        // The parser's message would quote the line, and with it a secret.
+        toml::from_str(&text)
+            .map(Some)
+            .map_err(|_| anyhow::anyhow!("{} is not as spindle wrote it", path.display()))
+    }
+
+    /// Keeps them, readable by the owner only.
+    pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        write_whole(&credentials_file(folder), &toml::to_string(self)?, 0o600)
+    }
+}
+
+/// The address a running server left, if one did.
+pub(crate) fn announced_address(folder: &Path) -> Option<String> {
+    std::fs::read_to_string(address_file(folder))
+        .ok()
+        .map(|text| text.trim().to_owned())
+}
+
+/// Where the secrets of the first start are.
+pub(crate) fn credentials_file(folder: &Path) -> PathBuf {
+    folder.join("credentials")
+}
+
+fn address_file(folder: &Path) -> PathBuf {
+    folder.join("address")
+}
+
+/// Writes a file so that a reader, or a crash, sees either the old or the new content whole.
+fn write_whole(path: &Path, content: &str, mode: u32) -> anyhow::Result<()> {
+    let write = || {
+        let part = path.with_extension("part");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode)
+            .open(&part)?;
+        file.write_all(content.as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)?;
+        path.parent()
+            .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_held_by_one_server_and_free_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/data");
+        let held = DataFolder::take(&path).unwrap();
+        let refused = DataFolder::take(&path).err().unwrap().to_string();
+        assert!(
+            refused.contains("in use") && refused.contains(&std::process::id().to_string()),
+            "{refused}"
+        );
+        drop(held);
+        assert!(DataFolder::take(&path).is_ok());
+    }
+
+    #[test]
+    fn secrets_come_back_and_only_the_owner_may_read_them() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Secrets::read(folder.path()).unwrap().is_none());
+        let secrets = Secrets {
+            project: "default".into(),
+            api_key: Some("sp_key_a".into()),
+            admin_token: None,
+        };
+        secrets.write(folder.path()).unwrap();
+        assert!(Secrets::read(folder.path()).unwrap() == Some(secrets));
+        let mode = credentials_file(folder.path())
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_damaged_credentials_file_is_not_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(credentials_file(folder.path()), "api_key = sp_key_secret").unwrap();
+        let error = format!("{:#}", Secrets::read(folder.path()).err().unwrap());
+        assert!(!error.contains("sp_key_secret"), "{error}");
+    }
+}

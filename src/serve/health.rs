@@ -1,0 +1,166 @@
+//! Which parts of the server are ready, and the endpoints that tell.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use schemas::fault::Fault;
+use serde::Serialize;
+use tokio::sync::watch;
+use utoipa::ToSchema;
+
+/// A part without which the server cannot do all it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
+    /// ClickHouse, embedded or not, answers.
+    Engine,
+    /// The tables are those this version works with.
+    Migrations,
+    /// The event log is open.
+    Log,
+    /// API keys and tokens can be checked.
+    Credentials,
+    /// Events are being taken from the log.
+    Processor,
+}
+
+const PARTS: [Part; 5] = [
+    Part::Engine,
+    Part::Migrations,
+    Part::Log,
+    Part::Credentials,
+    Part::Processor,
+];
+
+/// The state of every part. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Health {
+    missing: watch::Sender<BTreeMap<Part, String>>,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            missing: watch::Sender::new(
+                PARTS
+                    .iter()
+                    .map(|part| (*part, "starting".to_owned()))
+                    .collect(),
+            ),
+        }
+    }
+}
+
+impl Health {
+    /// The part works.
+    pub(crate) fn ready(&self, part: Part) {
+        self.missing
+            .send_if_modified(|missing| missing.remove(&part).is_some());
+    }
+
+    /// The part does not work, and why: a word or two, shown to anyone who asks.
+    pub(crate) fn missing(&self, part: Part, why: &str) {
+        self.missing.send_if_modified(|missing| {
+            missing.insert(part, why.to_owned()).as_deref() != Some(why)
+        });
+    }
+
+    /// Whether this part works now.
+    pub(crate) fn has(&self, part: Part) -> bool {
+        !self.missing.borrow().contains_key(&part)
+    }
+
+    /// Waits until this part works.
+    pub(crate) async fn part_ready(&self, part: Part) {
+        // The sender lives as long as this does, so waiting cannot fail.
+        let _ = self
+            .missing
+            .subscribe()
+            .wait_for(|missing| !missing.contains_key(&part))
+            .await;
+    }
+
+    /// Waits until every part works.
+    pub(crate) async fn all_ready(&self) {
+        let _ = self.missing.subscribe().wait_for(BTreeMap::is_empty).await;
+    }
+
+    /// The answer of `/health/ready`.
+    pub(crate) fn readiness(&self) -> Response {
+        let missing = self.missing.borrow().clone();
+        if missing.is_empty() {
+            return Json(Healthy { status: "ready" }).into_response();
+        }
+        let names = missing
+            .iter()
+            .map(|(part, why)| format!("{}: {why}", part_name(*part)));
+        let message = format!("not ready: {}", names.collect::<Vec<_>>().join("; "));
+        let details = missing
+            .iter()
+            .map(|(part, why)| (part_name(*part), serde_json::Value::from(why.as_str())));
+        let details =
+            serde_json::Value::Object(details.map(|(name, why)| (name.to_owned(), why)).collect());
+        fault(
+            Fault {
+                code: "not_ready",
+                ..Fault::unavailable(message, 1)
+            }
+            .with_details(details),
+        )
+    }
+}
+
+/// The answer of both health endpoints when all is well.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Healthy {
+    /// `live` or `ready`.
+    pub(crate) status: &'static str,
+}
+
+fn part_name(part: Part) -> &'static str {
+    match part {
+        Part::Engine => "engine",
+        Part::Migrations => "migrations",
+        Part::Log => "log",
+        Part::Credentials => "credentials",
+        Part::Processor => "processor",
+    }
+}
+
+/// A fault as a response.
+pub(crate) fn fault(fault: Fault) -> Response {
+    let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let retry_after = fault.retry_after_s;
+    let mut response = (status, Json(fault)).into_response();
+    if let Some(seconds) = retry_after {
+        response
+            .headers_mut()
+            .insert(axum::http::header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn readiness_names_each_missing_part_until_all_work() {
+        let health = Health::default();
+        for part in PARTS {
+            let response = health.readiness();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert!(response.headers().contains_key("retry-after"));
+            let body = axum::body::to_bytes(response.into_body(), 1 << 16)
+                .await
+                .unwrap();
+            assert!(String::from_utf8_lossy(&body).contains(part_name(part)));
+            health.ready(part);
+        }
+        assert_eq!(health.readiness().status(), StatusCode::OK);
+        health.missing(Part::Engine, "restarting");
+        assert_eq!(health.readiness().status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+}

@@ -1,0 +1,166 @@
+//! A load whose outcome is known: runs of four events each, sent again until they are answered with 200.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use reqwest::{Client, StatusCode};
+use serde_json::{Value, json};
+
+use crate::harness::{Server, VISIBLE_WITHIN, event};
+
+pub(crate) const EVENTS_PER_RUN: usize = 4;
+
+/// Senders that go on through every death of the server, and what they have had answered.
+pub(crate) struct Load {
+    app: String,
+    url: Arc<Mutex<String>>,
+    stop: Arc<AtomicBool>,
+    sent_again: Arc<AtomicUsize>,
+    accepted: Arc<Mutex<Vec<String>>>,
+    senders: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Load {
+    pub(crate) fn start(server: &Server, app: &str, seed: u64, senders: usize) -> Self {
+        let mut load = Self {
+            app: app.to_owned(),
+            url: Arc::new(Mutex::new(server.url.clone())),
+            stop: Arc::default(),
+            sent_again: Arc::default(),
+            accepted: Arc::default(),
+            senders: Vec::new(),
+        };
+        for sender in 0..senders {
+            load.senders.push(tokio::spawn(send(
+                Sender {
+                    name: format!("{app}-{sender}"),
+                    app: app.to_owned(),
+                    key: server.key.clone(),
+                    url: load.url.clone(),
+                    stop: load.stop.clone(),
+                    sent_again: load.sent_again.clone(),
+                    accepted: load.accepted.clone(),
+                },
+                StdRng::seed_from_u64(seed + sender as u64),
+            )));
+        }
+        load
+    }
+
+    /// The server moved to another port.
+    pub(crate) fn follow(&self, server: &Server) {
+        *self.url.lock().unwrap() = server.url.clone();
+    }
+
+    /// Runs whose events were all answered with 200 so far.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.lock().unwrap().len()
+    }
+
+    /// Stops when every batch under way has been accepted; gives the runs.
+    pub(crate) async fn finish(self) -> Accepted {
+        self.stop.store(true, Ordering::Relaxed);
+        for sender in self.senders {
+            sender.await.unwrap();
+        }
+        let runs = std::mem::take(&mut *self.accepted.lock().unwrap());
+        Accepted { app: self.app, runs, sent_again: self.sent_again.load(Ordering::Relaxed) }
+    }
+}
+
+struct Sender {
+    name: String,
+    app: String,
+    key: String,
+    url: Arc<Mutex<String>>,
+    stop: Arc<AtomicBool>,
+    sent_again: Arc<AtomicUsize>,
+    accepted: Arc<Mutex<Vec<String>>>,
+}
+
+async fn send(sender: Sender, mut random: StdRng) {
+    let client = Client::builder().timeout(Duration::from_secs(5)).build().unwrap();
+    let mut next = 0;
+    while !sender.stop.load(Ordering::Relaxed) {
+        let runs: Vec<String> = (0..random.random_range(1..8)).map(|of| format!("{}-{}", sender.name, next + of)).collect();
+        next += runs.len();
+        let mut events: Vec<Value> = runs.iter().enumerate().flat_map(|(of, run)| events_of(&sender.app, run, of as i64)).collect();
+        // The order in which events arrive must not matter (P2).
+        events.shuffle(&mut random);
+        let (first, second) = events.split_at(random.random_range(0..=events.len()));
+        for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
+            loop {
+                let url = format!("{}/api/report", sender.url.lock().unwrap());
+                let answer = client.post(url).bearer_auth(&sender.key).json(&json!({"events": part})).send().await;
+                match answer {
+                    Ok(answer) if answer.status() == StatusCode::OK => {
+                        let body: Value = answer.json().await.unwrap_or_default();
+                        if body["accepted"].as_u64() == Some(part.len() as u64) {
+                            break;
+                        }
+                        assert!(body.is_null(), "events were rejected: {body}");
+                    }
+                    Ok(answer) => assert!(answer.status() == StatusCode::SERVICE_UNAVAILABLE, "answered {}", answer.status()),
+                    Err(_) => {}
+                }
+                sender.sent_again.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        sender.accepted.lock().unwrap().extend(runs);
+    }
+}
+
+fn events_of(app: &str, run: &str, of: i64) -> [Value; EVENTS_PER_RUN] {
+    let base = 60_000 + of * 10;
+    let mut events =
+        [("agent_start", 0), ("note", 3), ("usage", 5), ("agent_end", 40)].map(|(name, ms)| event(app, run, name, base + ms));
+    events[0]["input"] = json!({"question": run});
+    events[1]["tags"] = json!(["noted", run]);
+    events[2]["prompt_tokens"] = json!(30 + of);
+    events[2]["completion_tokens"] = json!(12);
+    events[3]["output"] = json!({"answer": run});
+    events
+}
+
+/// What must be found afterwards.
+pub(crate) struct Accepted {
+    app: String,
+    pub(crate) runs: Vec<String>,
+    pub(crate) sent_again: usize,
+}
+
+impl Accepted {
+    /// Every accepted run is there once, whole and as expected, with every event once (R1).
+    pub(crate) async fn assert_found_once(&self, server: &Server) {
+        let found = server
+            .until("every accepted run is there and closed", VISIBLE_WITHIN, async || {
+                let runs = server.all_runs(&self.app).await?;
+                let closed = runs.iter().filter(|run| run["status"] == "success").count();
+                (closed >= self.runs.len()).then_some(runs)
+            })
+            .await;
+        let mut by_id: BTreeMap<&str, &Value> = BTreeMap::new();
+        for run in &found {
+            let id = run["run_id"].as_str().unwrap();
+            assert!(by_id.insert(id, run).is_none(), "run {id} is there twice (P3)");
+        }
+        for id in &self.runs {
+            let run = by_id.get(id.as_str()).unwrap_or_else(|| panic!("run {id} was accepted and is lost"));
+            assert_eq!(run["status"], "success", "{run}");
+            assert_eq!(run["latency_s"], json!(0.04), "{run}");
+            assert_eq!(run["completion_tokens"], 12, "{run}");
+            assert_eq!(run["tags"], json!(["noted", id]), "{run}");
+        }
+        for id in &self.runs {
+            let (status, run) = server.get(&format!("/api/run/{id}?app_id={}", self.app)).await;
+            assert_eq!(status, StatusCode::OK, "{run}");
+            assert_eq!(run["events"].as_array().map(Vec::len), Some(EVENTS_PER_RUN), "events of {id}: {run}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The real binary under what happens to real servers: kills, full disks, stops in the middle of work.
+//!
+//! Every test starts servers of its own on free ports and folders; processes are ended by their number only.
+
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+
+mod disk;
+mod harness;
+mod kills;
+mod listener;
+mod load;
+mod paging;
+mod reference;
+mod stops;
+mod tenancy;
