@@ -22,12 +22,14 @@ pub mod credentials;
 pub mod engine;
 pub mod error;
 pub mod events_read;
+pub mod filter_sql;
 pub mod inserts;
 pub mod metrics;
 pub mod migrations;
 pub mod reads;
 mod row_binary;
 pub mod rows;
+pub mod runs_read;
 pub mod states;
 pub mod testing;
 

@@ -1,0 +1,213 @@
+//! Reading runs for people: lists, one run, trees. Exactly one row per run, whatever lies unmerged in the table (P3).
+//!
+//! A list takes two steps: find the keys of matching rows without merging, bounded in number and, in lists by start,
+//! in windows that grow from the near end; then read the current rows at those keys merged and ask the filter again.
+//! Merging everything a filter looks at would cost seconds at 10 million runs; merging a page costs milliseconds.
+
+mod by_time;
+mod by_value;
+mod keys;
+mod moved;
+mod row;
+mod tree;
+
+use schemas::cursor::Cursor;
+use schemas::filter::{RunQuery, Sort};
+use schemas::timestamp::UnixMs;
+
+pub use row::RunRecord;
+pub use tree::Tree;
+
+use crate::client::Store;
+use crate::error::StoreError;
+use crate::filter_sql::{Conditions, Projects, Value, conditions, scope, start_bounds};
+use by_time::Scan;
+use by_value::Rank;
+use keys::{Key, merged, seek};
+use moved::{Moved, by_run_index};
+use row::COLUMNS;
+
+/// Runs counted at most where a list is asked for its length: beyond it nobody reads the exact number.
+pub const COUNT_MAX: u64 = 10_000;
+/// Apps in which one run id is looked for at most.
+const APPS_OF_RUN: u64 = 100;
+
+/// A run and its place in the list: where it is, unless it moved since the list was begun.
+#[derive(Clone, Debug)]
+struct Placed {
+    at: Key,
+    row: RunRecord,
+}
+
+impl Placed {
+    fn where_it_is(row: RunRecord) -> Self {
+        Self {
+            at: Key::of(&row),
+            row,
+        }
+    }
+}
+
+/// A page of runs.
+#[derive(Clone, Debug)]
+pub struct ListedRuns {
+    /// The runs, in order.
+    pub runs: Vec<RunRecord>,
+    /// Where to go on, if there are more.
+    pub next: Option<Cursor>,
+}
+
+/// How many runs match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunCount {
+    /// The number, at most [`COUNT_MAX`].
+    pub count: u64,
+    /// Whether there are more.
+    pub is_capped: bool,
+}
+
+impl Store {
+    /// One page of the runs in `projects` that `query` asks for, after `cursor` if there is one.
+    ///
+    /// Bounded in rows, memory and time by each of its queries, and in time as a whole (Q1). No run comes twice and
+    /// none is left out over the pages of one list by start, while runs arrive, change and move.
+    pub async fn list_runs(
+        &self,
+        projects: &Projects,
+        query: &RunQuery,
+        cursor: Option<&Cursor>,
+        now_ms: UnixMs,
+    ) -> Result<ListedRuns, StoreError> {
+        let limit = self.config().query_timeout;
+        match tokio::time::timeout(limit, self.page(projects, query, cursor, now_ms)).await {
+            Ok(page) => page,
+            Err(_) => Err(StoreError::TimedOut(limit)),
+        }
+    }
+
+    async fn page(
+        &self,
+        projects: &Projects,
+        query: &RunQuery,
+        cursor: Option<&Cursor>,
+        now_ms: UnixMs,
+    ) -> Result<ListedRuns, StoreError> {
+        let scope = scope(projects);
+        let filter = conditions(&query.filter, now_ms);
+        let selective = filter.sql() != "1" && filter.sql() != "app_id = {app:String}";
+        let filter = filter.with(&start_bounds(&query.filter));
+        let scan = Scan {
+            scope: &scope,
+            filter: &filter,
+            sort: query.sort,
+            now_ms,
+            selective,
+            from_ms: query.filter.from_ms,
+            to_ms: query.filter.to_ms,
+        };
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let after = cursor.map(|cursor| Key {
+            started_at: cursor.started_at_ms,
+            project_id: cursor.project_id.clone(),
+            app_id: cursor.app_id.clone(),
+            run_id: cursor.run_id.clone(),
+        });
+        let since_ms = cursor.map_or(now_ms, |cursor| cursor.since_ms);
+        let mut page = match query.sort {
+            Sort::StartedAtDesc | Sort::StartedAtAsc => match after {
+                None => scan.page(self, None, limit + 1, &Moved::default()).await?,
+                Some(after) => {
+                    let moved = Moved::since(self, &scope, since_ms).await?;
+                    let mut page = scan
+                        .page(self, Some(after.clone()), limit + 1, &moved)
+                        .await?;
+                    moved
+                        .place(self, &scan, &after, (&mut page, limit + 1))
+                        .await?;
+                    page
+                }
+            },
+            _ => {
+                let value = cursor.and_then(|cursor| cursor.value);
+                let after = after.zip(value).map(|(key, value)| Rank { value, key });
+                by_value::page(self, &scan, after, limit + 1).await?
+            }
+        };
+        let has_more = page.len() > limit;
+        page.truncate(limit);
+        let next = page.last().filter(|_| has_more).map(|last| Cursor {
+            sort: query.sort,
+            fingerprint: query.fingerprint(),
+            since_ms,
+            value: last.row.sort_value(query.sort),
+            started_at_ms: last.at.started_at,
+            project_id: last.at.project_id.clone(),
+            app_id: last.at.app_id.clone(),
+            run_id: last.at.run_id.clone(),
+        });
+        Ok(ListedRuns {
+            runs: page.into_iter().map(|placed| placed.row).collect(),
+            next,
+        })
+    }
+
+    /// How many runs match, up to [`COUNT_MAX`].
+    pub async fn count_runs(
+        &self,
+        projects: &Projects,
+        query: &RunQuery,
+        now_ms: UnixMs,
+    ) -> Result<RunCount, StoreError> {
+        let scope = scope(projects);
+        let filter = conditions(&query.filter, now_ms).with(&start_bounds(&query.filter));
+        // As in a list: candidates without merging, then merged. A few candidates more than counted, because some of
+        // them are rows that were replaced.
+        let sql = format!(
+            "SELECT count() FROM (SELECT 1 FROM runs FINAL PREWHERE {scope} AND (started_at, run_id) IN (\
+               SELECT started_at, run_id FROM runs WHERE {scope} AND is_deleted = 0 AND {filter} LIMIT {candidates}\
+             ) WHERE {filter} LIMIT {most})",
+            scope = scope.sql(),
+            filter = filter.sql(),
+            candidates = COUNT_MAX + COUNT_MAX / 4,
+            most = COUNT_MAX + 1,
+        );
+        let query = filter.fill(scope.fill(merged(seek(self.bounded_query(&sql)))));
+        let count: u64 = query.one().await?;
+        Ok(RunCount {
+            count: count.min(COUNT_MAX),
+            is_capped: count > COUNT_MAX,
+        })
+    }
+
+    /// The runs of this id, newest first: one per project and app that has it.
+    pub async fn runs_by_id(
+        &self,
+        projects: &Projects,
+        app_id: Option<&str>,
+        run_id: &str,
+    ) -> Result<Vec<RunRecord>, StoreError> {
+        let mut at = scope(projects);
+        at.and_with(
+            "run_id = {run:String}",
+            "run",
+            Value::Text(run_id.to_owned()),
+        );
+        let mut app = Conditions::default();
+        if let Some(app_id) = app_id {
+            app.and_with(
+                "app_id = {app:String}",
+                "app",
+                Value::Text(app_id.to_owned()),
+            );
+        }
+        let sql = format!(
+            "SELECT {COLUMNS} FROM runs FINAL PREWHERE {} WHERE {} \
+             ORDER BY started_at DESC, project_id, app_id LIMIT {APPS_OF_RUN}",
+            at.sql(),
+            app.sql()
+        );
+        app.fill(at.fill(by_run_index(merged(seek(self.bounded_query(&sql))))))
+            .rows()
+            .await
+    }
+}

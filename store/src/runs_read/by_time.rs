@@ -1,0 +1,216 @@
+//! Lists by start: windows that grow from the near end until the page is full.
+//!
+//! In each window two steps: the keys of rows that match are found without merging, then the current rows at those
+//! keys are read merged and asked again. The current row of a run that matches is itself among the candidates, so
+//! none is missed; a row that was replaced meanwhile fails the second step (P3).
+
+use schemas::filter::Sort;
+use schemas::timestamp::UnixMs;
+
+use super::keys::{Key, seek};
+use super::moved::Moved;
+use super::{Placed, RunRecord};
+use crate::client::Store;
+use crate::error::StoreError;
+use crate::filter_sql::{Conditions, Value, time};
+
+const MINUTE_MS: i64 = 60_000;
+/// First window of a list that shows everything: a busy server has a page in it, and it is cheap to find it empty.
+const FIRST_WINDOW_MS: i64 = 15 * MINUTE_MS;
+/// First window of a list that filters: finding little costs a query more, so it begins wider.
+const FIRST_FILTERED_WINDOW_MS: i64 = 4 * 60 * MINUTE_MS;
+/// How much wider the next window is after one in which nothing was found: four steps from hours to years.
+const GROWTH: i64 = 16;
+
+/// What is asked of one list.
+pub(super) struct Scan<'a> {
+    pub(super) scope: &'a Conditions,
+    /// Everything the filter asks, bounds on the start included.
+    pub(super) filter: &'a Conditions,
+    pub(super) sort: Sort,
+    pub(super) now_ms: UnixMs,
+    /// Whether the filter asks for more than an app and a time.
+    pub(super) selective: bool,
+    pub(super) from_ms: Option<UnixMs>,
+    pub(super) to_ms: Option<UnixMs>,
+}
+
+/// How far the list has been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Read {
+    Nothing,
+    /// Everything on the near side of this moment, the moment itself included for a far bound that was inclusive.
+    Until(UnixMs),
+    /// Everything up to and with this key.
+    Through(Key),
+}
+
+impl Read {
+    fn moment(&self) -> Option<UnixMs> {
+        match self {
+            Read::Nothing => None,
+            Read::Until(ms) => Some(*ms),
+            Read::Through(key) => Some(key.started_at),
+        }
+    }
+}
+
+impl Scan<'_> {
+    fn descending(&self) -> bool {
+        self.sort != Sort::StartedAtAsc
+    }
+
+    /// Up to `need` runs after `after`, in order. Fewer mean that there are no more.
+    pub(super) async fn page(
+        &self,
+        store: &Store,
+        after: Option<Key>,
+        need: usize,
+        moved: &Moved,
+    ) -> Result<Vec<Placed>, StoreError> {
+        let mut page: Vec<Placed> = Vec::new();
+        let mut read = after.map_or(Read::Nothing, Read::Through);
+        let mut width = if self.selective {
+            FIRST_FILTERED_WINDOW_MS
+        } else {
+            FIRST_WINDOW_MS
+        };
+        let mut extent = None;
+        if !self.descending() && read.moment().is_none() {
+            extent = Some(store.extent().await?);
+        }
+        loop {
+            let far = self.far(&read, width, extent);
+            let missing = need - page.len();
+            let ask = missing + missing / 8 + 8;
+            let candidates = self.candidates(store, &read, far, ask).await?;
+            let last = candidates.last().cloned();
+            let full = candidates.len() >= ask;
+            let mut keys = candidates;
+            keys.dedup();
+            let found = self.verified(store, &keys).await?;
+            let before = page.len();
+            page.extend(
+                found
+                    .into_iter()
+                    .filter(|row| !moved.contains(row))
+                    .map(Placed::where_it_is),
+            );
+            if page.len() >= need {
+                page.truncate(need);
+                return Ok(page);
+            }
+            match (full, last, far) {
+                (true, Some(last), _) => read = Read::Through(last),
+                (_, _, None) => return Ok(page),
+                (_, _, Some(far)) => {
+                    read = Read::Until(far);
+                    let found = i64::try_from(page.len() - before).unwrap_or(i64::MAX);
+                    let missing = i64::try_from(need - page.len()).unwrap_or(i64::MAX);
+                    let growth = if found == 0 {
+                        GROWTH
+                    } else {
+                        (2 * missing / found).clamp(2, GROWTH * 2)
+                    };
+                    width = width.saturating_mul(growth);
+                    if extent.is_none() {
+                        extent = Some(store.extent().await?);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The far end of the next window; `None` when it takes in all that is left.
+    fn far(&self, read: &Read, width: i64, extent: Option<(UnixMs, UnixMs)>) -> Option<UnixMs> {
+        let (oldest, newest) = extent.unwrap_or((i64::MIN, i64::MAX));
+        if self.descending() {
+            let near = read
+                .moment()
+                .unwrap_or(self.now_ms)
+                .min(self.to_ms.unwrap_or(i64::MAX))
+                .min(newest);
+            let far = near.saturating_sub(width);
+            (far > oldest.max(self.from_ms.unwrap_or(i64::MIN))).then_some(far)
+        } else {
+            let near = read
+                .moment()
+                .unwrap_or(i64::MIN)
+                .max(self.from_ms.unwrap_or(i64::MIN))
+                .max(oldest);
+            let far = near.saturating_add(width);
+            (far < newest.min(self.to_ms.unwrap_or(i64::MAX))).then_some(far)
+        }
+    }
+
+    /// Keys of rows that match, best first, some of them twice.
+    async fn candidates(
+        &self,
+        store: &Store,
+        read: &Read,
+        far: Option<UnixMs>,
+        limit: usize,
+    ) -> Result<Vec<Key>, StoreError> {
+        let mut at = self.scope.clone();
+        let (near_sql, near_tie_sql, near_key_sql, far_sql, order) = if self.descending() {
+            (
+                "started_at < fromUnixTimestamp64Milli({near:Int64}, 'UTC')",
+                "started_at <= fromUnixTimestamp64Milli({near:Int64}, 'UTC')",
+                "(started_at < fromUnixTimestamp64Milli({near:Int64}, 'UTC') \
+                  OR (project_id, app_id, run_id) < ({near_project:String}, {near_app:String}, {near_run:String}))",
+                "started_at >= fromUnixTimestamp64Milli({far:Int64}, 'UTC')",
+                "started_at DESC, project_id DESC, app_id DESC, run_id DESC",
+            )
+        } else {
+            (
+                "started_at > fromUnixTimestamp64Milli({near:Int64}, 'UTC')",
+                "started_at >= fromUnixTimestamp64Milli({near:Int64}, 'UTC')",
+                "(started_at > fromUnixTimestamp64Milli({near:Int64}, 'UTC') \
+                  OR (project_id, app_id, run_id) > ({near_project:String}, {near_app:String}, {near_run:String}))",
+                "started_at <= fromUnixTimestamp64Milli({far:Int64}, 'UTC')",
+                "started_at, project_id, app_id, run_id",
+            )
+        };
+        match read {
+            Read::Nothing => {}
+            Read::Until(moment) => at.and_with(near_sql, "near", time(*moment)),
+            Read::Through(key) => {
+                at.and_with(near_tie_sql, "near", time(key.started_at));
+                at.and(near_key_sql);
+                at.give("near_project", Value::Text(key.project_id.clone()));
+                at.give("near_app", Value::Text(key.app_id.clone()));
+                at.give("near_run", Value::Text(key.run_id.clone()));
+            }
+        }
+        if let Some(far) = far {
+            at.and_with(far_sql, "far", time(far));
+        }
+        at.and("is_deleted = 0");
+        let sql = format!(
+            "SELECT started_at, project_id, app_id, run_id FROM runs WHERE {} AND {} ORDER BY {order} LIMIT {{limit:UInt64}}",
+            at.sql(),
+            self.filter.sql()
+        );
+        let query = self.filter.fill(at.fill(seek(store.bounded_query(&sql))));
+        query.param("limit", limit).rows().await
+    }
+
+    /// The current rows at these keys that still match, in the order of the list.
+    async fn verified(&self, store: &Store, keys: &[Key]) -> Result<Vec<RunRecord>, StoreError> {
+        let mut rows = store.current_rows(self.scope, keys, self.filter).await?;
+        rows.sort_by_cached_key(Key::of);
+        if self.descending() {
+            rows.reverse();
+        }
+        Ok(rows)
+    }
+}
+
+impl Store {
+    /// Start of the oldest and of the newest run of all, answered from what the engine knows of its partitions.
+    pub(super) async fn extent(&self) -> Result<(UnixMs, UnixMs), StoreError> {
+        self.bounded_query("SELECT min(started_at), max(started_at) FROM runs")
+            .one()
+            .await
+    }
+}
