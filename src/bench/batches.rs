@@ -1,0 +1,272 @@
+//! Bodies of distinct events at the cost of a copy: rendered once, with places of fixed width that are written over
+//! for each request.
+
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// Text that inputs and outputs are cut from; far larger than a compressor's window, small enough for a cache.
+const TEXT_BYTES: usize = 512 << 10;
+/// `2026-11-20T10:00:00.000Z`.
+const TIME_BYTES: usize = 24;
+/// Hexadecimal digits of the number of a tree of runs.
+const TREE_DIGITS: usize = 12;
+/// Decimal digits of the number of an app.
+const APP_DIGITS: usize = 4;
+/// Events of one tree: an agent run with one model call, start and end of both.
+const TREE_EVENTS: usize = 4;
+
+const WORDS: &str = "the order was shipped on monday and should arrive within three days please check whether \
+    customer asked for refund because item did not match description agent looked up tracking number in warehouse \
+    system found that parcel is still at depot summary of conversation follows next step write to support team";
+
+/// What changes from one request to the next.
+pub(super) struct Moment {
+    /// Number of the app.
+    pub(super) app: u32,
+    /// Milliseconds since 1970.
+    pub(super) now_ms: i64,
+}
+
+/// Renders the bodies of one connection.
+pub(super) struct Batches {
+    template: Vec<u8>,
+    places: Vec<Place>,
+    text: Arc<[u8]>,
+    rng: StdRng,
+    next_tree: u64,
+    trees: u64,
+}
+
+struct Place {
+    at: usize,
+    what: What,
+}
+
+enum What {
+    App,
+    /// Number of the tree, counted from the first of the body.
+    Tree(u64),
+    /// Which of the four moments of a tree.
+    Time(usize),
+    Text(usize),
+}
+
+/// Words in no order, as much as inputs and outputs of many requests are cut from.
+pub(super) fn text() -> Arc<[u8]> {
+    let words: Vec<&str> = WORDS.split_whitespace().collect();
+    let mut rng = StdRng::from_os_rng();
+    let mut text = Vec::with_capacity(TEXT_BYTES + 32);
+    while text.len() < TEXT_BYTES {
+        text.extend_from_slice(words[rng.random_range(0..words.len())].as_bytes());
+        text.push(b' ');
+    }
+    text.into()
+}
+
+impl Batches {
+    /// Bodies of `events` events of about `event_bytes`; `stream` makes the run ids differ from all other bodies'.
+    pub(super) fn new(stream: &str, events: usize, event_bytes: usize, text: Arc<[u8]>) -> Self {
+        let mut template = Template::default();
+        template.put("{\"events\":[");
+        for event in 0..events {
+            if event > 0 {
+                template.put(",");
+            }
+            template.event(stream, event, event_bytes);
+        }
+        template.put("]}");
+        Self {
+            template: template.bytes,
+            places: template.places,
+            text,
+            rng: StdRng::from_os_rng(),
+            next_tree: 0,
+            trees: events.div_ceil(TREE_EVENTS) as u64,
+        }
+    }
+
+    /// Bytes of one event on average.
+    pub(super) fn event_bytes(&self, events: usize) -> usize {
+        self.template.len() / events.max(1)
+    }
+
+    /// A body to begin with.
+    pub(super) fn blank(&self) -> Vec<u8> {
+        self.template.clone()
+    }
+
+    /// Writes the next batch over a body that [`Batches::blank`] made.
+    pub(super) fn write(&mut self, body: &mut [u8], moment: &Moment) {
+        let length_ms = self.rng.random_range(20..5000);
+        let times =
+            [length_ms, length_ms - 5, 5, 0].map(|before_ms| time(moment.now_ms - before_ms));
+        let first_tree = self.next_tree;
+        self.next_tree += self.trees;
+        for Place { at, what } in &self.places {
+            let rest = &mut body[*at..];
+            match what {
+                What::App => decimal(&mut rest[..APP_DIGITS], moment.app),
+                What::Tree(number) => hex(&mut rest[..TREE_DIGITS], first_tree + number),
+                What::Time(which) => rest[..TIME_BYTES].copy_from_slice(&times[*which]),
+                What::Text(bytes) => {
+                    let from = self.rng.random_range(0..=self.text.len() - bytes);
+                    rest[..*bytes].copy_from_slice(&self.text[from..from + bytes]);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Template {
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+}
+
+impl Template {
+    fn put(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn leave(&mut self, bytes: usize, what: What) {
+        self.places.push(Place {
+            at: self.bytes.len(),
+            what,
+        });
+        self.bytes.resize(self.bytes.len() + bytes, b' ');
+    }
+
+    fn run_id(&mut self, stream: &str, tree: u64, kind: &str) {
+        self.put(stream);
+        self.put("-");
+        self.leave(TREE_DIGITS, What::Tree(tree));
+        self.put(kind);
+    }
+
+    fn event(&mut self, stream: &str, number: usize, event_bytes: usize) {
+        let start = self.bytes.len();
+        let (tree, moment) = ((number / TREE_EVENTS) as u64, number % TREE_EVENTS);
+        let name = ["agent_start", "llm_start", "llm_end", "agent_end"][moment];
+        self.put(&format!("{{\"name\":\"{name}\",\"app_id\":\"bench-"));
+        self.leave(APP_DIGITS, What::App);
+        self.put("\",\"run_id\":\"");
+        if name.starts_with("agent") {
+            self.run_id(stream, tree, "a");
+            self.put("\",\"parent_run_id\":null,\"timestamp\":\"");
+        } else {
+            self.run_id(stream, tree, "m");
+            self.put("\",\"parent_run_id\":\"");
+            self.run_id(stream, tree, "a");
+            self.put("\",\"timestamp\":\"");
+        }
+        self.leave(TIME_BYTES, What::Time(moment));
+        let user = number % 50;
+        let (before, after) = match moment {
+            0 => (
+                format!(
+                    "\",\"type\":\"agent\",\"metadata\":{{\"user_email\":\"user-{user:02}@example.com\",\"agent\":\"support\",\
+                     \"region\":\"eu\"}},\"input\":{{\"question\":\""
+                ),
+                "\"},\"output\":null}",
+            ),
+            1 => (
+                "\",\"type\":\"llm\",\"model\":\"gpt-4o-mini\",\"input\":{\"messages\":[{\"role\":\"user\",\"content\":\"".to_owned(),
+                "\"}]},\"output\":null}",
+            ),
+            2 => (
+                "\",\"type\":\"llm\",\"model\":\"gpt-4o-mini\",\"prompt_tokens\":812,\"completion_tokens\":203,\
+                 \"total_tokens\":1015,\"output\":{\"content\":\""
+                    .to_owned(),
+                "\"}}",
+            ),
+            _ => ("\",\"type\":\"agent\",\"output\":{\"answer\":\"".to_owned(), "\"}}"),
+        };
+        self.put(&before);
+        let used = self.bytes.len() - start + after.len() + ",".len();
+        self.leave(
+            event_bytes.saturating_sub(used).min(TEXT_BYTES),
+            What::Text(event_bytes.saturating_sub(used).min(TEXT_BYTES)),
+        );
+        self.put(after);
+    }
+}
+
+/// A moment as events carry it.
+pub(super) fn time(unix_ms: i64) -> [u8; TIME_BYTES] {
+    let text = chrono::DateTime::from_timestamp_millis(unix_ms)
+        .unwrap_or_default()
+        .to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    let mut bytes = [b'0'; TIME_BYTES];
+    bytes.copy_from_slice(&text.as_bytes()[..TIME_BYTES]);
+    bytes
+}
+
+fn hex(digits: &mut [u8], mut number: u64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number & 15) as usize];
+        number >>= 4;
+    }
+}
+
+fn decimal(digits: &mut [u8], mut number: u32) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_body_is_a_batch_of_good_events_no_two_alike() {
+        let mut batches = Batches::new("s-0001", 10, 1000, text());
+        let mut body = batches.blank();
+        let mut seen = HashSet::new();
+        for app in 0..3 {
+            batches.write(
+                &mut body,
+                &Moment {
+                    app,
+                    now_ms: 1_714_500_000_000,
+                },
+            );
+            let read = schemas::batch::read(&body, 1_714_500_000_000).unwrap();
+            assert_eq!(read.slots.len(), 10);
+            for slot in read.slots {
+                let event = slot.event.unwrap();
+                assert_eq!(
+                    event.app.as_deref(),
+                    Some(format!("bench-{app:04}").as_str())
+                );
+                assert!((990..=1010).contains(&slot.raw.len()), "{}", slot.raw);
+                assert!(seen.insert(slot.raw.to_owned()), "{}", slot.raw);
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_too_small_for_its_fields_is_as_small_as_they_allow() {
+        let mut batches = Batches::new("s-0001", 4, 1, text());
+        let mut body = batches.blank();
+        batches.write(
+            &mut body,
+            &Moment {
+                app: 0,
+                now_ms: 1_714_500_000_000,
+            },
+        );
+        assert!(
+            schemas::batch::read(&body, 1_714_500_000_000)
+                .unwrap()
+                .slots
+                .iter()
+                .all(|slot| slot.event.is_ok())
+        );
+    }
+}

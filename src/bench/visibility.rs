@@ -1,0 +1,220 @@
+//! From the answer to the list: posts a marked run now and then, and asks for the marked runs until each is there.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use hdrhistogram::Histogram;
+use hyper::StatusCode;
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::batches;
+use super::connection::{Connection, Target};
+use super::load::histogram;
+
+/// Pause between two looks at the list: the error of a measured time, kept small beside a second.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+/// Runs asked for at once: what is outstanding when visibility is some seconds behind.
+const LOOK_LIMIT: usize = 200;
+/// The app of the marked runs: one of those that the load goes to, so that they wait behind it.
+const APP: &str = "bench-0000";
+
+/// What came of the samples.
+pub(super) struct Seen {
+    pub(super) latency_us: Histogram<u64>,
+    /// Runs that were accepted and did not come into the list in time.
+    pub(super) unseen: usize,
+}
+
+/// Posts and looks, each on a connection of its own, until told to finish.
+pub(super) struct Sampler {
+    posting: watch::Sender<bool>,
+    poster: JoinHandle<anyhow::Result<()>>,
+    looker: JoinHandle<anyhow::Result<Histogram<u64>>>,
+    outstanding: Arc<Outstanding>,
+}
+
+/// Runs that were answered and not yet seen.
+#[derive(Default)]
+struct Outstanding(Mutex<HashMap<String, Answered>>);
+
+#[derive(Clone, Copy)]
+struct Answered {
+    at: Instant,
+    timestamp_ms: i64,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    data: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    run_id: String,
+}
+
+impl Outstanding {
+    fn with<T>(&self, f: impl FnOnce(&mut HashMap<String, Answered>) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Sampler {
+    pub(super) fn start(target: Arc<Target>, every: Duration) -> Self {
+        let (posting, is_posting) = watch::channel(true);
+        let outstanding = Arc::new(Outstanding::default());
+        let marker = format!("bench-{:08x}@example.com", rand::random::<u32>());
+        let poster = post(
+            Arc::clone(&target),
+            every,
+            marker.clone(),
+            Arc::clone(&outstanding),
+            is_posting,
+        );
+        let looker = look(
+            target,
+            marker,
+            Arc::clone(&outstanding),
+            posting.subscribe(),
+        );
+        Self {
+            posting,
+            poster: tokio::spawn(poster),
+            looker: tokio::spawn(looker),
+            outstanding,
+        }
+    }
+
+    /// Posts no more, and waits so long for what is outstanding.
+    pub(super) async fn finish(self, patience: Duration) -> anyhow::Result<Seen> {
+        let Self {
+            posting,
+            poster,
+            mut looker,
+            outstanding,
+        } = self;
+        posting.send_replace(false);
+        poster.await.context("the sampler broke off")??;
+        let deadline = tokio::time::sleep(patience);
+        tokio::select! {
+            latency_us = &mut looker => {
+                Ok(Seen { latency_us: latency_us.context("the sampler broke off")??, unseen: 0 })
+            }
+            () = deadline => {
+                // Closing the channel tells the looker to hand over what it has.
+                drop(posting);
+                let latency_us = looker.await.context("the sampler broke off")??;
+                Ok(Seen { latency_us, unseen: outstanding.with(|runs| runs.len()) })
+            }
+        }
+    }
+}
+
+async fn post(
+    target: Arc<Target>,
+    every: Duration,
+    marker: String,
+    outstanding: Arc<Outstanding>,
+    is_posting: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let mut connection = Connection::default();
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut number = 0u64;
+    while *is_posting.borrow() {
+        ticks.tick().await;
+        number += 1;
+        let run_id = format!("{marker}-{number}");
+        let timestamp_ms = chrono::Utc::now().timestamp_millis();
+        let body = serde_json::json!({"events": [{
+            "name": "agent_start",
+            "app_id": APP,
+            "run_id": run_id,
+            "timestamp": String::from_utf8_lossy(&batches::time(timestamp_ms)),
+            "type": "agent",
+            "metadata": {"user_email": marker, "agent": "bench-sampler"},
+            "input": {"question": "when will this be seen?"},
+        }]});
+        // A sample that was refused is no sample: what is measured begins with an answer.
+        let Ok(answer) = connection
+            .report(&target, Bytes::from(body.to_string()))
+            .await
+        else {
+            continue;
+        };
+        if answer.status == StatusCode::OK {
+            outstanding.with(|runs| {
+                runs.insert(
+                    run_id,
+                    Answered {
+                        at: Instant::now(),
+                        timestamp_ms,
+                    },
+                )
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Ends when nothing is posted any more and nothing is outstanding, or when the channel is closed.
+async fn look(
+    target: Arc<Target>,
+    marker: String,
+    outstanding: Arc<Outstanding>,
+    posting: watch::Receiver<bool>,
+) -> anyhow::Result<Histogram<u64>> {
+    let mut connection = Connection::default();
+    let mut latency_us = histogram()?;
+    let marker = marker.replace('@', "%40");
+    loop {
+        let is_closed = posting.has_changed().is_err();
+        let is_posting = *posting.borrow();
+        let oldest_ms =
+            outstanding.with(|runs| runs.values().map(|answered| answered.timestamp_ms).min());
+        let Some(oldest_ms) = oldest_ms else {
+            if !is_posting {
+                return Ok(latency_us);
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+            continue;
+        };
+        if is_closed {
+            return Ok(latency_us);
+        }
+        let from = batches::time(oldest_ms);
+        let from = String::from_utf8_lossy(&from);
+        let path = format!(
+            "/api/run/?app_id={APP}&user_email={marker}&from={from}&limit={LOOK_LIMIT}&sort=started_at"
+        );
+        // A server that is restarting is asked again; one that refuses the question is not.
+        if let Ok(answer) = connection.get(&target, &path).await
+            && !answer.status.is_server_error()
+            && answer.status != StatusCode::TOO_MANY_REQUESTS
+        {
+            ensure!(
+                answer.status == StatusCode::OK,
+                "the list of runs answers {}: {} (--sample-every 0s does without it)",
+                answer.status,
+                String::from_utf8_lossy(&answer.body)
+            );
+            let seen = Instant::now();
+            let page: Page = serde_json::from_slice(&answer.body)
+                .context("the list of runs is not as expected")?;
+            outstanding.with(|runs| {
+                for run in page.data {
+                    if let Some(answered) = runs.remove(&run.run_id) {
+                        latency_us
+                            .saturating_record(seen.duration_since(answered.at).as_micros() as u64);
+                    }
+                }
+            });
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+}
