@@ -24,13 +24,27 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new() -> Self {
-        let secret = |kind: &str| format!("sp_{kind}_{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>());
-        Self { folder: TempDir::new().unwrap(), key: secret("key"), token: secret("tok"), variables: Vec::new() }
+        let secret = |kind: &str| {
+            format!(
+                "sp_{kind}_{:032x}{:032x}",
+                rand::random::<u128>(),
+                rand::random::<u128>()
+            )
+        };
+        Self {
+            folder: TempDir::new().unwrap(),
+            key: secret("key"),
+            token: secret("tok"),
+            variables: Vec::new(),
+        }
     }
 
     /// Sets a setting by its key.
     pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
-        self.variables.push((format!("SPINDLE_{}", key.replace('.', "__").to_uppercase()), value.to_owned()));
+        self.variables.push((
+            format!("SPINDLE_{}", key.replace('.', "__").to_uppercase()),
+            value.to_owned(),
+        ));
         self
     }
 
@@ -48,7 +62,11 @@ impl Setup {
     }
 
     pub(crate) fn spawn(&self) -> Child {
-        let log = fs::OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .unwrap();
         Command::new(env!("CARGO_BIN_EXE_spindle"))
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(self.data())
@@ -77,10 +95,21 @@ impl Setup {
             if let Ok(url) = fs::read_to_string(&address) {
                 break url.trim().to_owned();
             }
-            assert!(Instant::now() < deadline, "the server does not serve:\n{}", self.logged());
+            assert!(
+                Instant::now() < deadline,
+                "the server does not serve:\n{}",
+                self.logged()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        Server { child, url, key: self.key.clone(), token: self.token.clone(), client: Client::new(), log: self.log_path() }
+        Server {
+            child,
+            url,
+            key: self.key.clone(),
+            token: self.token.clone(),
+            client: Client::new(),
+            log: self.log_path(),
+        }
     }
 
     /// Starts a server and waits until it is ready.
@@ -123,7 +152,11 @@ impl Server {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(Instant::now() < deadline, "the server does not end:\n{}", self.logged());
+            assert!(
+                Instant::now() < deadline,
+                "the server does not end:\n{}",
+                self.logged()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -141,20 +174,35 @@ impl Server {
 
     pub(crate) async fn ready(&self) {
         self.until("the server is ready", READY_WITHIN, async || {
-            let answer = self.client.get(format!("{}/health/ready", self.url)).send().await;
-            answer.is_ok_and(|answer| answer.status() == StatusCode::OK).then_some(())
+            let answer = self
+                .client
+                .get(format!("{}/health/ready", self.url))
+                .send()
+                .await;
+            answer
+                .is_ok_and(|answer| answer.status() == StatusCode::OK)
+                .then_some(())
         })
         .await;
     }
 
     /// Asks until there is something, or fails saying what was waited for.
-    pub(crate) async fn until<T>(&self, what: &str, within: Duration, ask: impl AsyncFn() -> Option<T>) -> T {
+    pub(crate) async fn until<T>(
+        &self,
+        what: &str,
+        within: Duration,
+        ask: impl AsyncFn() -> Option<T>,
+    ) -> T {
         let deadline = Instant::now() + within;
         loop {
             if let Some(found) = ask().await {
                 return found;
             }
-            assert!(Instant::now() < deadline, "waited {within:?} until {what}:\n{}", self.logged());
+            assert!(
+                Instant::now() < deadline,
+                "waited {within:?} until {what}:\n{}",
+                self.logged()
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -169,9 +217,20 @@ impl Server {
         self.report_as(&self.key, events).await
     }
 
-    pub(crate) async fn report_as(&self, key: &str, events: &[Value]) -> reqwest::Result<reqwest::Response> {
-        let request = self.client.post(format!("{}/api/report", self.url)).bearer_auth(key);
-        request.json(&json!({ "events": events })).timeout(Duration::from_secs(20)).send().await
+    pub(crate) async fn report_as(
+        &self,
+        key: &str,
+        events: &[Value],
+    ) -> reqwest::Result<reqwest::Response> {
+        let request = self
+            .client
+            .post(format!("{}/api/report", self.url))
+            .bearer_auth(key);
+        request
+            .json(&json!({ "events": events }))
+            .timeout(Duration::from_secs(20))
+            .send()
+            .await
     }
 
     /// GET as the bearer of a secret; status and body, `null` where it is not JSON.
@@ -183,8 +242,17 @@ impl Server {
         self.get_as(&self.key, path).await
     }
 
-    pub(crate) async fn ask(&self, method: Method, secret: &str, path: &str, body: Option<Value>) -> (StatusCode, Value) {
-        let mut request = self.client.request(method, format!("{}{path}", self.url)).bearer_auth(secret);
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        secret: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> (StatusCode, Value) {
+        let mut request = self
+            .client
+            .request(method, format!("{}{path}", self.url))
+            .bearer_auth(secret);
         if let Some(body) = body {
             request = request.json(&body);
         }
@@ -199,13 +267,23 @@ impl Server {
         let mut runs = Vec::new();
         let mut cursor = String::new();
         loop {
-            let (status, page) = self.get(&format!("/api/run/?app_id={app}&limit=500{cursor}")).await;
+            let (status, page) = self
+                .get(&format!("/api/run/?app_id={app}&limit=500{cursor}"))
+                .await;
             if status != StatusCode::OK {
                 return None;
             }
             runs.extend(page["data"].as_array().unwrap().iter().cloned());
             match page["next_cursor"].as_str() {
-                Some(next) => cursor = format!("&cursor={}", percent_encoding::utf8_percent_encode(next, percent_encoding::NON_ALPHANUMERIC)),
+                Some(next) => {
+                    cursor = format!(
+                        "&cursor={}",
+                        percent_encoding::utf8_percent_encode(
+                            next,
+                            percent_encoding::NON_ALPHANUMERIC
+                        )
+                    )
+                }
                 None => return Some(runs),
             }
         }
@@ -214,12 +292,23 @@ impl Server {
     /// One value of `/metrics`, labels summed.
     pub(crate) async fn metric(&self, name: &str) -> f64 {
         let text = self.metrics().await;
-        let lines = text.lines().filter(|line| line.starts_with(name) && line[name.len()..].starts_with([' ', '{']));
-        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with(name) && line[name.len()..].starts_with([' ', '{']));
+        lines
+            .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+            .sum()
     }
 
     pub(crate) async fn metrics(&self) -> String {
-        self.client.get(format!("{}/metrics", self.url)).send().await.unwrap().text().await.unwrap()
+        self.client
+            .get(format!("{}/metrics", self.url))
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
     }
 
     /// Runs a command of the binary against this server.
@@ -244,14 +333,21 @@ impl Drop for Server {
 
 /// Sends a signal to one process.
 pub(crate) fn kill(pid: u32, signal: rustix::process::Signal) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+    if let Some(pid) = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
 /// An event in the documented form, a number of milliseconds after a fixed instant of today.
 pub(crate) fn event(app: &str, run: &str, name: &str, ms: i64) -> Value {
-    let at = chrono::Utc::now().date_naive().and_time(chrono::NaiveTime::MIN).and_utc() + chrono::Duration::milliseconds(ms);
+    let at = chrono::Utc::now()
+        .date_naive()
+        .and_time(chrono::NaiveTime::MIN)
+        .and_utc()
+        + chrono::Duration::milliseconds(ms);
     json!({
         "name": name, "app_id": app, "run_id": run, "type": "agent",
         "timestamp": at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),

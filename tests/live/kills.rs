@@ -14,7 +14,10 @@ const SEED_VARIABLE: &str = "SPINDLE_TEST_SEED";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_event_answered_with_200_is_there_exactly_once_whatever_is_killed_r1() {
-    let seed = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or_else(rand::random::<u64>);
+    let seed = std::env::var(SEED_VARIABLE)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(rand::random::<u64>);
     eprintln!("{SEED_VARIABLE}={seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let setup = Setup::new();
@@ -33,10 +36,13 @@ async fn every_event_answered_with_200_is_there_exactly_once_whatever_is_killed_
             engines += 1;
             kill(engine, rustix::process::Signal::KILL);
         }
-        server.until(&format!("events are accepted again in round {round}"), Duration::from_secs(60), async || {
-            (load.accepted() > before).then_some(())
-        })
-        .await;
+        server
+            .until(
+                &format!("events are accepted again in round {round}"),
+                Duration::from_secs(60),
+                async || (load.accepted() > before).then_some(()),
+            )
+            .await;
     }
     server.ready().await;
     let accepted = load.finish().await;

@@ -69,7 +69,11 @@ impl Load {
             sender.await.unwrap();
         }
         let runs = std::mem::take(&mut *self.accepted.lock().unwrap());
-        Accepted { app: self.app, runs, sent_again: self.sent_again.load(Ordering::Relaxed) }
+        Accepted {
+            app: self.app,
+            runs,
+            sent_again: self.sent_again.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -84,19 +88,33 @@ struct Sender {
 }
 
 async fn send(sender: Sender, mut random: StdRng) {
-    let client = Client::builder().timeout(Duration::from_secs(5)).build().unwrap();
+    let client = Client::builder()
+        .timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
     let mut next = 0;
     while !sender.stop.load(Ordering::Relaxed) {
-        let runs: Vec<String> = (0..random.random_range(1..8)).map(|of| format!("{}-{}", sender.name, next + of)).collect();
+        let runs: Vec<String> = (0..random.random_range(1..8))
+            .map(|of| format!("{}-{}", sender.name, next + of))
+            .collect();
         next += runs.len();
-        let mut events: Vec<Value> = runs.iter().enumerate().flat_map(|(of, run)| events_of(&sender.app, run, of as i64)).collect();
+        let mut events: Vec<Value> = runs
+            .iter()
+            .enumerate()
+            .flat_map(|(of, run)| events_of(&sender.app, run, of as i64))
+            .collect();
         // The order in which events arrive must not matter (P2).
         events.shuffle(&mut random);
         let (first, second) = events.split_at(random.random_range(0..=events.len()));
         for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
             loop {
                 let url = format!("{}/api/report", sender.url.lock().unwrap());
-                let answer = client.post(url).bearer_auth(&sender.key).json(&json!({"events": part})).send().await;
+                let answer = client
+                    .post(url)
+                    .bearer_auth(&sender.key)
+                    .json(&json!({"events": part}))
+                    .send()
+                    .await;
                 match answer {
                     Ok(answer) if answer.status() == StatusCode::OK => {
                         let body: Value = answer.json().await.unwrap_or_default();
@@ -105,7 +123,11 @@ async fn send(sender: Sender, mut random: StdRng) {
                         }
                         assert!(body.is_null(), "events were rejected: {body}");
                     }
-                    Ok(answer) => assert!(answer.status() == StatusCode::SERVICE_UNAVAILABLE, "answered {}", answer.status()),
+                    Ok(answer) => assert!(
+                        answer.status() == StatusCode::SERVICE_UNAVAILABLE,
+                        "answered {}",
+                        answer.status()
+                    ),
                     Err(_) => {}
                 }
                 sender.sent_again.fetch_add(1, Ordering::Relaxed);
@@ -118,8 +140,13 @@ async fn send(sender: Sender, mut random: StdRng) {
 
 fn events_of(app: &str, run: &str, of: i64) -> [Value; EVENTS_PER_RUN] {
     let base = 60_000 + of * 10;
-    let mut events =
-        [("agent_start", 0), ("note", 3), ("usage", 5), ("agent_end", 40)].map(|(name, ms)| event(app, run, name, base + ms));
+    let mut events = [
+        ("agent_start", 0),
+        ("note", 3),
+        ("usage", 5),
+        ("agent_end", 40),
+    ]
+    .map(|(name, ms)| event(app, run, name, base + ms));
     events[0]["input"] = json!({"question": run});
     events[1]["tags"] = json!(["noted", run]);
     events[2]["prompt_tokens"] = json!(30 + of);
@@ -139,28 +166,43 @@ impl Accepted {
     /// Every accepted run is there once, whole and as expected, with every event once (R1).
     pub(crate) async fn assert_found_once(&self, server: &Server) {
         let found = server
-            .until("every accepted run is there and closed", VISIBLE_WITHIN, async || {
-                let runs = server.all_runs(&self.app).await?;
-                let closed = runs.iter().filter(|run| run["status"] == "success").count();
-                (closed >= self.runs.len()).then_some(runs)
-            })
+            .until(
+                "every accepted run is there and closed",
+                VISIBLE_WITHIN,
+                async || {
+                    let runs = server.all_runs(&self.app).await?;
+                    let closed = runs.iter().filter(|run| run["status"] == "success").count();
+                    (closed >= self.runs.len()).then_some(runs)
+                },
+            )
             .await;
         let mut by_id: BTreeMap<&str, &Value> = BTreeMap::new();
         for run in &found {
             let id = run["run_id"].as_str().unwrap();
-            assert!(by_id.insert(id, run).is_none(), "run {id} is there twice (P3)");
+            assert!(
+                by_id.insert(id, run).is_none(),
+                "run {id} is there twice (P3)"
+            );
         }
         for id in &self.runs {
-            let run = by_id.get(id.as_str()).unwrap_or_else(|| panic!("run {id} was accepted and is lost"));
+            let run = by_id
+                .get(id.as_str())
+                .unwrap_or_else(|| panic!("run {id} was accepted and is lost"));
             assert_eq!(run["status"], "success", "{run}");
             assert_eq!(run["latency_s"], json!(0.04), "{run}");
             assert_eq!(run["completion_tokens"], 12, "{run}");
             assert_eq!(run["tags"], json!(["noted", id]), "{run}");
         }
         for id in &self.runs {
-            let (status, run) = server.get(&format!("/api/run/{id}?app_id={}", self.app)).await;
+            let (status, run) = server
+                .get(&format!("/api/run/{id}?app_id={}", self.app))
+                .await;
             assert_eq!(status, StatusCode::OK, "{run}");
-            assert_eq!(run["events"].as_array().map(Vec::len), Some(EVENTS_PER_RUN), "events of {id}: {run}");
+            assert_eq!(
+                run["events"].as_array().map(Vec::len),
+                Some(EVENTS_PER_RUN),
+                "events of {id}: {run}"
+            );
         }
     }
 }

@@ -12,18 +12,36 @@ async fn sigterm_under_load_loses_nothing_and_ends_everything_r1() {
     let setup = Setup::new();
     let mut server = setup.start_ready().await;
     let load = Load::start(&server, "stops", 1, 3);
-    server.until("there is load", Duration::from_secs(30), async || (load.accepted() > 50).then_some(())).await;
+    server
+        .until("there is load", Duration::from_secs(30), async || {
+            (load.accepted() > 50).then_some(())
+        })
+        .await;
     let engine = server.engine_pid().unwrap();
 
     server.signal(Signal::TERM);
-    assert_eq!(server.ended(Duration::from_secs(40)).await, Some(0), "{}", setup.logged());
-    assert!(!std::path::Path::new(&format!("/proc/{engine}/exe")).exists(), "the engine outlived the server");
-    assert!(!setup.data().join("address").exists(), "the address of a stopped server is gone");
+    assert_eq!(
+        server.ended(Duration::from_secs(40)).await,
+        Some(0),
+        "{}",
+        setup.logged()
+    );
+    assert!(
+        !std::path::Path::new(&format!("/proc/{engine}/exe")).exists(),
+        "the engine outlived the server"
+    );
+    assert!(
+        !setup.data().join("address").exists(),
+        "the address of a stopped server is gone"
+    );
 
     let server = setup.start_ready().await;
     load.follow(&server);
     load.finish().await.assert_found_once(&server).await;
-    assert!(!setup.logged().contains(&setup.key) && !setup.logged().contains(&setup.token), "(X2)");
+    assert!(
+        !setup.logged().contains(&setup.key) && !setup.logged().contains(&setup.token),
+        "(X2)"
+    );
 }
 
 #[tokio::test]
@@ -40,9 +58,20 @@ async fn two_servers_cannot_use_one_folder() {
     let setup = Setup::new();
     let server = setup.start_ready().await;
     let mut second = setup.spawn();
-    assert_eq!(tokio::task::spawn_blocking(move || second.wait().unwrap().code()).await.unwrap(), Some(1));
+    assert_eq!(
+        tokio::task::spawn_blocking(move || second.wait().unwrap().code())
+            .await
+            .unwrap(),
+        Some(1)
+    );
     let logged = setup.logged();
-    assert!(logged.contains("in use by another spindle server"), "{logged}");
-    let answer = server.report(&[event("a", "r", "agent_start", 0)]).await.unwrap();
+    assert!(
+        logged.contains("in use by another spindle server"),
+        "{logged}"
+    );
+    let answer = server
+        .report(&[event("a", "r", "agent_start", 0)])
+        .await
+        .unwrap();
     assert_eq!(answer.status(), 200, "the first is unharmed");
 }
