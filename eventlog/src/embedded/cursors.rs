@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::store::{Store, Surroundings, log_error};
 use crate::{LogError, Position};
@@ -59,7 +59,10 @@ impl Cursors {
             })?
         };
         let cursors = Cursors { store };
-        let (format, made_with, committed) = cursors.load(partitions).map_err(log_error)?;
+        let (format, made_with, committed) = cursors
+            .store
+            .with(|database| Self::load(database, partitions))
+            .map_err(log_error)?;
         if format != FORMAT_NOW {
             return Err(LogError::Settings(format!(
                 "the folder is of format {format}, this is {FORMAT_NOW}"
@@ -73,8 +76,7 @@ impl Cursors {
         Ok((cursors, committed))
     }
 
-    fn load(&self, partitions: u32) -> Result<(u64, u64, Committed), redb::Error> {
-        let database = self.store.database()?;
+    fn load(database: &Database, partitions: u32) -> Result<(u64, u64, Committed), redb::Error> {
         let transaction = database.begin_read()?;
         let about = transaction.open_table(ABOUT)?;
         let number = |name| about.get(name).map(|value| value.map_or(0, |v| v.value()));
@@ -94,13 +96,13 @@ impl Cursors {
 
     /// Makes the changes durable, all or none.
     pub(crate) fn write(&self, updates: &[Update]) -> Result<(), LogError> {
-        self.try_write(updates)
+        self.store
+            .with(|database| Self::try_write(database, updates))
             .inspect_err(|_| self.store.give_up())
             .map_err(log_error)
     }
 
-    fn try_write(&self, updates: &[Update]) -> Result<(), redb::Error> {
-        let database = self.store.database()?;
+    fn try_write(database: &Database, updates: &[Update]) -> Result<(), redb::Error> {
         let transaction = database.begin_write()?;
         {
             let mut committed = transaction.open_table(COMMITTED)?;

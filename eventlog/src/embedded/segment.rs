@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use redb::{ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::frame::{disk_len, read_frame, write_frame};
 use super::store::{Store, Surroundings, log_error};
@@ -76,7 +76,7 @@ impl Segment {
     /// A segment that is there. Checks it and brings it back to its last complete commit.
     pub(crate) fn open(around: Surroundings, id: u64) -> Result<Self, LogError> {
         let store = Store::existing(around, &Self::file_name(id));
-        let (base, ends, bytes) = Self::read_about(&store).map_err(|error| match error {
+        let (base, ends, bytes) = store.with(Self::read_about).map_err(|error| match error {
             redb::Error::Io(error) if error.kind() != std::io::ErrorKind::InvalidData => {
                 log_error(redb::Error::Io(error))
             }
@@ -91,8 +91,7 @@ impl Segment {
         })
     }
 
-    fn read_about(store: &Store) -> Result<(Vec<u64>, Vec<u64>, u64), redb::Error> {
-        let database = store.database()?;
+    fn read_about(database: &Database) -> Result<(Vec<u64>, Vec<u64>, u64), redb::Error> {
         let transaction = database.begin_read()?;
         let about = transaction.open_table(ABOUT)?;
         let number = |name| about.get(name).map(|value| value.map_or(0, |v| v.value()));
@@ -114,13 +113,13 @@ impl Segment {
 
     /// Writes the records in one transaction and one sync. After an error the segment takes no more.
     pub(crate) fn append(&self, entries: &[Entry<'_>]) -> Result<(), redb::Error> {
-        let ends = self.write(entries).inspect_err(|_| self.store.give_up())?;
+        let written = self.store.with(|database| self.write(database, entries));
+        let ends = written.inspect_err(|_| self.store.give_up())?;
         *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
         Ok(())
     }
 
-    fn write(&self, entries: &[Entry<'_>]) -> Result<Vec<u64>, redb::Error> {
-        let database = self.store.database()?;
+    fn write(&self, database: &Database, entries: &[Entry<'_>]) -> Result<Vec<u64>, redb::Error> {
         let transaction = database.begin_write()?;
         let mut ends = self.ends();
         let mut bytes = self.bytes();
@@ -153,8 +152,9 @@ impl Segment {
         from: Position,
         max_bytes: usize,
     ) -> Result<Vec<StoredRecord>, LogError> {
-        let mut found = Vec::new();
-        self.read_into(from, max_bytes, &mut found)
+        let found = self
+            .store
+            .with(|database| self.frames(database, from, max_bytes))
             .map_err(log_error)?;
         let mut records = Vec::with_capacity(found.len());
         for (offset, frame) in found {
@@ -170,14 +170,14 @@ impl Segment {
         Ok(records)
     }
 
-    fn read_into(
+    fn frames(
         &self,
+        database: &Database,
         from: Position,
         max_bytes: usize,
-        found: &mut Vec<(u64, Bytes)>,
-    ) -> Result<(), redb::Error> {
+    ) -> Result<Vec<(u64, Bytes)>, redb::Error> {
         let end = self.end(from.partition);
-        let database = self.store.database()?;
+        let mut found = Vec::new();
         let transaction = database.begin_read()?;
         let records = transaction.open_table(RECORDS)?;
         let mut bytes = 0;
@@ -189,7 +189,7 @@ impl Segment {
             }
             found.push((key.value().1, Bytes::copy_from_slice(frame.value())));
         }
-        Ok(())
+        Ok(found)
     }
 
     pub(crate) fn ends(&self) -> Vec<u64> {

@@ -1,6 +1,7 @@
 //! One file of the embedded store crate, opened when it is needed, and made whole again after a failure.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -102,8 +103,24 @@ impl Store {
         self.handle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open store. Opens it if need be; blocks on the disk.
-    pub(crate) fn database(&self) -> Result<Arc<Database>, redb::Error> {
+    /// Does something with the store, opened if need be. Blocks on the disk. The store crate panics on some kinds of
+    /// damage: that, too, is an error here, and not the end of the thread.
+    pub(crate) fn with<T>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, redb::Error> {
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let database = self.database()?;
+            work(&database)
+        }));
+        done.unwrap_or_else(|_| {
+            self.give_up();
+            let what = format!("the file {} cannot be made sense of", self.name);
+            Err(redb::Error::Corrupted(what))
+        })
+    }
+
+    fn database(&self) -> Result<Arc<Database>, redb::Error> {
         let mut handle = self.lock();
         if let Some(database) = &handle.open {
             return Ok(Arc::clone(database));

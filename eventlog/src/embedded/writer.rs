@@ -1,6 +1,5 @@
 //! The thread that writes: many appends, one transaction, one sync, all answered.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
@@ -152,17 +151,11 @@ impl Writer {
                 }
             })
             .collect();
-        // A panic in the store is an error of this segment, not the end of the log.
-        let written = catch_unwind(AssertUnwindSafe(|| self.active.append(&entries)));
-        match written {
-            Ok(Ok(())) => Ok(entries.iter().map(|entry| entry.position).collect()),
-            Ok(Err(error)) => {
+        match self.active.append(&entries) {
+            Ok(()) => Ok(entries.iter().map(|entry| entry.position).collect()),
+            Err(error) => {
                 self.failed = true;
                 Err(log_error(error))
-            }
-            Err(_) => {
-                self.failed = true;
-                Err(LogError::Unavailable("the store panicked".to_owned()))
             }
         }
     }
