@@ -188,14 +188,7 @@ mod tests {
     #[test]
     fn what_is_no_key_gives_nothing_to_try() {
         let too_long = "k".repeat(513);
-        for value in [
-            "",
-            "Bearer ",
-            "Basic !!",
-            "Digest a=b",
-            &too_long,
-            "Bearer k\u{e9}y",
-        ] {
+        for value in ["", "Basic !!", "Digest a=b", &too_long, "Bearer k\u{e9}y"] {
             assert_eq!(read(value), secrets(&[]), "{value:?}");
         }
         assert_eq!(presented(&HeaderMap::new()), Presented::Nothing);

@@ -242,7 +242,7 @@ async fn all_bodies_together_are_bounded_and_over_it_is_503() {
     });
     let body = batch(&vec![event("a"); 70]);
     assert!((limit / 2..limit).contains(&body.len()));
-    let held = tier.log.hold.lock().await;
+    tier.log.hold_appends();
     let mut first = Box::pin(tier.report(body.clone()));
     // The first body is in memory until the log has it.
     let second = tokio::select! {
@@ -252,7 +252,7 @@ async fn all_bodies_together_are_bounded_and_over_it_is_503() {
     };
     assert_eq!(second.error(), (503, "unavailable"));
     assert_eq!(second.retry_after_s(), Some(1));
-    drop(held);
+    tier.log.release_appends();
     assert_eq!(first.await.status, 200);
     assert_eq!(tier.report(body).await.status, 200);
 }

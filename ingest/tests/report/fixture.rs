@@ -1,13 +1,14 @@
 //! The tier with a log that can fail and a handful of credentials.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, header};
 use bytes::Bytes;
-use eventlog::{Lag, Log, LogError, Member, Position, Record};
+use eventlog::Record;
+use eventlog::memory::MemoryLog;
 use http_body_util::BodyExt;
 use ingest::{AuthUnavailable, Authenticator, IngestConfig, IngestState};
 use prometheus::Registry;
@@ -15,54 +16,6 @@ use schemas::credential::{Credential, Role, Scope};
 use schemas::ids::{AppId, ProjectId};
 use serde_json::Value;
 use tower::ServiceExt;
-
-/// A log that keeps records, refuses as it is told, and can hold appends back.
-#[derive(Default)]
-pub(crate) struct FakeLog {
-    pub(crate) records: Mutex<Vec<Record>>,
-    /// Errors for the next appends; `None` lets one through.
-    pub(crate) faults: Mutex<Vec<Option<LogError>>>,
-    /// While locked, no append returns.
-    pub(crate) hold: tokio::sync::Mutex<()>,
-}
-
-#[async_trait]
-impl Log for FakeLog {
-    async fn append(&self, record: Record) -> Result<Position, LogError> {
-        let fault = {
-            let mut faults = self.faults.lock().unwrap();
-            if faults.is_empty() {
-                None
-            } else {
-                faults.remove(0)
-            }
-        };
-        drop(self.hold.lock().await);
-        if let Some(error) = fault {
-            return Err(error);
-        }
-        let mut records = self.records.lock().unwrap();
-        records.push(record);
-        Ok(Position {
-            partition: 0,
-            offset: records.len() as u64 - 1,
-        })
-    }
-
-    async fn join(&self, _: &str) -> Result<Box<dyn Member>, LogError> {
-        Err(LogError::Closed)
-    }
-
-    async fn lag(&self, _: &str) -> Result<Vec<Lag>, LogError> {
-        Ok(Vec::new())
-    }
-
-    fn partitions(&self) -> u32 {
-        1
-    }
-
-    async fn close(&self) {}
-}
 
 /// Knows the secrets `report`, `read`, `both`, `token`, and the app `listed` without one; `broken` cannot be looked up.
 pub(crate) struct FakeAuth {
@@ -106,7 +59,7 @@ impl Authenticator for FakeAuth {
 
 /// A running tier.
 pub(crate) struct Tier {
-    pub(crate) log: Arc<FakeLog>,
+    pub(crate) log: MemoryLog,
     pub(crate) registry: Registry,
     router: Router,
 }
@@ -148,11 +101,11 @@ pub(crate) fn tier() -> Tier {
 }
 
 pub(crate) fn tier_with(config: IngestConfig) -> Tier {
-    let log = Arc::new(FakeLog::default());
+    // One partition, so that the contents are in order of arrival.
+    let log = MemoryLog::new(1);
     let registry = Registry::new();
     let auth = Arc::new(FakeAuth { keyless: true });
-    let state =
-        IngestState::new(config, Arc::clone(&log) as Arc<dyn Log>, auth, &registry).unwrap();
+    let state = IngestState::new(config, Arc::new(log.clone()), auth, &registry).unwrap();
     Tier {
         log,
         registry,
@@ -178,7 +131,11 @@ impl Tier {
     }
 
     pub(crate) fn records(&self) -> Vec<Record> {
-        self.log.records.lock().unwrap().clone()
+        self.log
+            .contents()
+            .into_iter()
+            .map(|stored| stored.record)
+            .collect()
     }
 
     pub(crate) fn payloads(&self) -> Vec<Bytes> {

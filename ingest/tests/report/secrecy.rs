@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use axum::http::header::CONTENT_ENCODING;
-use eventlog::LogError;
+use eventlog::memory::Fault;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::fixture::{batch, event, tier, with_authorization};
@@ -52,12 +52,8 @@ async fn no_secret_and_no_content_is_logged_whatever_happens() {
         ))
         .await;
     }
-    for error in [
-        LogError::Full("the disk is full".to_owned()),
-        LogError::Unavailable("away".to_owned()),
-        LogError::Damaged("segment 7".to_owned()),
-    ] {
-        tier.log.faults.lock().unwrap().push(Some(error));
+    for fault in [Fault::Full, Fault::Unavailable, Fault::Damaged] {
+        tier.log.fail_next_append(fault);
         tier.send(with_authorization(Some("Bearer report"), body.clone()))
             .await;
     }
