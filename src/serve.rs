@@ -162,13 +162,10 @@ async fn run_parts(
         () = running.stop.cancelled() => Ok(()),
     };
     if outcome.is_ok() {
-        tokio::select! {
-            () = running.health.all_ready() => {
-                tracing::info!(server.url = url, server.ready_ms = started.elapsed().as_millis(), "ready");
-            }
-            () = running.stop.cancelled() => {}
-        }
-        settle::watch(running, &parts).await;
+        tokio::join!(
+            settle::watch(running, &parts),
+            tell_ready(running, url, started)
+        );
     }
     // Requests in flight end while the log still takes their batches; then what was taken from the log is stored
     // and committed while ClickHouse still takes rows; then the rest.
@@ -177,6 +174,17 @@ async fn run_parts(
     processing.await.context("the processor panicked")?;
     parts.close().await;
     outcome
+}
+
+/// Writes the line that operators and their scripts wait for.
+async fn tell_ready(running: &Running, url: &str, started: Instant) {
+    tokio::select! {
+        () = running.health.all_ready() => {
+            let ready_ms = started.elapsed().as_millis();
+            tracing::info!(server.url = url, server.ready_ms = ready_ms, "ready");
+        }
+        () = running.stop.cancelled() => {}
+    }
 }
 
 /// Stops the listener and waits for its requests.
