@@ -144,11 +144,16 @@ impl Nodes {
         self.nodes.get_mut(&key)
     }
 
+    /// The key of another run of the same app.
+    pub fn sibling_of(&self, node: &Node, run_id: &str) -> RunKey {
+        self.scopes[node.scope].key(run_id)
+    }
+
     /// The parent a run names, whether it is known or not; `None` when it names none.
     pub fn parent_of(&self, node: &Node) -> Option<RunKey> {
         Some(node.state.parent_run_id())
             .filter(|parent| !parent.is_empty())
-            .map(|parent| self.scopes[node.scope].key(parent))
+            .map(|parent| self.sibling_of(node, parent))
     }
 }
 

@@ -27,7 +27,9 @@ pub enum Round {
 pub fn resolve(nodes: &mut Nodes, frontier: &HashSet<RunKey>, rewired: &HashSet<RunKey>) -> Round {
     let mut done = HashSet::with_capacity(frontier.len());
     let mut widen = Vec::new();
-    for start in frontier {
+    // From moved runs first: what stands above them must be seen with them below it.
+    let moved = rewired.iter().filter(|key| frontier.contains(*key));
+    for start in moved.chain(frontier) {
         if done.contains(start) {
             continue;
         }
@@ -109,13 +111,10 @@ impl Climb {
     }
 
     fn reaches_above(&self, node: &Node, nodes: &Nodes, reached: &Reached<'_>) -> bool {
-        let is_below = |key: &RunKey| {
-            let is_root_of_node = nodes
-                .get(*key)
-                .is_some_and(|below| below.run_id == node.resolved.root);
-            is_root_of_node || reached.rewired.contains(key)
-        };
-        !node.state.parent_run_id().is_empty() && self.chain.iter().any(is_below)
+        let root = nodes.sibling_of(node, &node.resolved.root);
+        !node.state.parent_run_id().is_empty()
+            && (reached.frontier.contains(&root)
+                || self.chain.iter().any(|key| reached.rewired.contains(key)))
     }
 }
 

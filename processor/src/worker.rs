@@ -17,6 +17,8 @@ use crate::patient::{Patient, Pause};
 use crate::processor::{Processor, stopped_by};
 use crate::step::{self, Stored};
 
+/// The largest record a log takes.
+const RECORD_BYTES_MAX: usize = 16 << 20;
 /// How long one call waits for records when there are none, before it looks around again.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 
@@ -25,6 +27,9 @@ pub(crate) struct Worker {
     known: Arc<Known>,
     member: Box<dyn Member>,
     stop: watch::Receiver<bool>,
+    /// Payload bytes of each partition that may have been stored in part by whoever had it before: see
+    /// [`Sources::careful`]. A micro-batch is the most that anyone stores without committing.
+    unproven: BTreeMap<u32, usize>,
 }
 
 /// What gathering ended with.
@@ -46,6 +51,7 @@ impl Worker {
             known,
             member,
             stop,
+            unproven: BTreeMap::new(),
         }
     }
 
@@ -66,18 +72,47 @@ impl Worker {
             if !gathered.records.is_empty() && !self.process(gathered.records).await? {
                 return Ok(());
             }
-            match gathered.then {
-                // Another process may have written these partitions' runs since this one last did.
-                Some(Delivery::Assigned(partitions)) => {
-                    tracing::debug!(log.partitions = ?partitions, "assigned");
-                }
-                Some(Delivery::Revoked(partitions) | Delivery::Lost(partitions)) => {
-                    tracing::debug!(log.partitions = ?partitions, "no longer assigned");
-                }
-                _ => {}
-            }
+            self.heed(gathered.then);
         }
         Ok(())
+    }
+
+    /// Follows what the log says about this member's partitions.
+    fn heed(&mut self, delivery: Option<Delivery>) {
+        match delivery {
+            Some(Delivery::Assigned(positions)) => {
+                tracing::debug!(log.positions = ?positions, "assigned");
+                // The record that made the batch full may have gone over its bound.
+                let bytes = self.processor.config.batch_bytes + RECORD_BYTES_MAX;
+                let assigned = positions
+                    .into_iter()
+                    .map(|position| (position.partition, bytes));
+                self.unproven.extend(assigned);
+            }
+            Some(Delivery::Revoked(partitions) | Delivery::Lost(partitions)) => {
+                tracing::debug!(log.partitions = ?partitions, "no longer assigned");
+                for partition in partitions {
+                    self.unproven.remove(&partition);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether any of these records may have been stored in part before; counts them as proven for the next time.
+    fn takes_care_of(&mut self, records: &[StoredRecord]) -> bool {
+        let mut careful = false;
+        for record in records {
+            let partition = record.position.partition;
+            if let Some(left) = self.unproven.get_mut(&partition) {
+                careful = true;
+                *left = left.saturating_sub(record.record.payload.len().max(1));
+                if *left == 0 {
+                    self.unproven.remove(&partition);
+                }
+            }
+        }
+        careful
     }
 
     /// Collects records until a micro-batch is full, its time is over, or something else is told.
@@ -134,11 +169,13 @@ impl Worker {
             stop: self.stop.clone(),
         };
         let known = self.known.clone();
+        let careful = self.takes_care_of(&records);
         let sources = Sources {
             tables: &tables,
             hot: &processor.hot,
             known: &known,
             metrics,
+            careful,
         };
         let stored = step::store(&records, sources, Utc::now().timestamp_millis()).await;
         let Stored { events, poison } = match stored {

@@ -25,6 +25,10 @@ pub struct Sources<'a> {
     pub known: &'a Known,
     /// What is counted.
     pub metrics: &'a Metrics,
+    /// Whether these records may have been stored in part before, by a process that was killed half way. Then the
+    /// cause of a change may be in the table without all of its consequences, so that finding nothing changed proves
+    /// nothing: every touched run is related to its ancestors again, and every run below it.
+    pub careful: bool,
 }
 
 /// The working set of one micro-batch.
@@ -62,7 +66,7 @@ impl Working {
                 .with_label_values(&[label])
                 .inc_by(count);
         }
-        let touched = working.join(deltas)?;
+        let touched = working.join(deltas, sources.careful)?;
         working.settle_lineage(touched, sources).await?;
         Ok(working)
     }
@@ -98,7 +102,11 @@ impl Working {
     }
 
     /// Folds the micro-batch into what was loaded; returns the runs whose lineage has to be looked at.
-    fn join(&mut self, deltas: HashMap<RunKey, Delta>) -> Result<Touched, ProcessorError> {
+    fn join(
+        &mut self,
+        deltas: HashMap<RunKey, Delta>,
+        careful: bool,
+    ) -> Result<Touched, ProcessorError> {
         let mut touched = Touched::default();
         for (key, delta) in deltas {
             self.absent.remove(&key);
@@ -108,10 +116,10 @@ impl Working {
                     node.state.join(delta.state);
                     node.encoded = node.state.encode()?.into();
                     let after = Links::of(&node.state);
-                    if before.parent != after.parent && !before.parent.is_empty() {
+                    if careful || before.parent != after.parent && !before.parent.is_empty() {
                         touched.rewired.insert(key);
                     }
-                    if before != after {
+                    if careful || before != after {
                         touched.frontier.insert(key);
                     }
                 }
@@ -196,7 +204,7 @@ impl Working {
                 .copied()
                 .filter(|key| {
                     self.nodes.get(*key).is_some_and(|node| {
-                        node.is_new() && !asked.contains(key)
+                        (node.is_new() || sources.careful) && !asked.contains(key)
                             || before.get(key) != Some(&node.resolved)
                     })
                 })
@@ -263,7 +271,9 @@ impl Working {
             let Some(node) = self.nodes.get(*key) else {
                 continue;
             };
-            let may_have = if node.is_new() {
+            let may_have = if sources.careful {
+                true
+            } else if node.is_new() {
                 sources
                     .known
                     .may_be_waited_for(hash(&self.nodes.scopes[node.scope], &node.run_id))

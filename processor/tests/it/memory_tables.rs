@@ -1,0 +1,230 @@
+//! The two tables in memory: what the engine promises of them, and inserts that stop half way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use processor::batch::Scope;
+use processor::tables::Tables;
+use serde_json::{Value, json};
+use store::StoreError;
+use store::rows::{EventRow, RunRow, RunStatus};
+use store::states::{Child, StoredRun, run_hash};
+
+/// Project, app, run.
+pub(crate) type RunId = (String, String, String);
+/// A run and its start: the key of its row.
+type RunKey = (RunId, i64);
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+#[derive(Clone, Debug)]
+struct Row {
+    stored: StoredRun,
+    columns: Value,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    events: BTreeSet<(String, String, i64, u128)>,
+    runs: BTreeMap<RunKey, Row>,
+    interruption: Option<u64>,
+    is_away: bool,
+    refuses: bool,
+}
+
+/// Clones are the same tables.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemoryTables(Arc<Mutex<Contents>>);
+
+impl MemoryTables {
+    /// The next insert stores only some of its parts, chosen by the bits of `seed`, and fails.
+    pub(crate) fn interrupt_next_insert(&self, seed: u64) {
+        self.0.lock().unwrap().interruption = Some(seed);
+    }
+
+    /// Every call fails for a while, or no longer.
+    pub(crate) fn set_away(&self, is_away: bool) {
+        self.0.lock().unwrap().is_away = is_away;
+    }
+
+    /// The next insert fails for good.
+    pub(crate) fn refuse_next_insert(&self) {
+        self.0.lock().unwrap().refuses = true;
+    }
+
+    fn contents(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
+        let contents = self.0.lock().unwrap();
+        match contents.is_away {
+            true => Err(StoreError::Unavailable("away, says the test".to_owned())),
+            false => Ok(contents),
+        }
+    }
+
+    /// What a reader sees of each run.
+    pub(crate) fn visible_runs(&self) -> BTreeMap<RunId, Value> {
+        let contents = self.0.lock().unwrap();
+        let live = contents
+            .runs
+            .iter()
+            .filter(|(_, row)| row.stored.is_deleted == 0);
+        live.map(|((run, _), row)| (run.clone(), row.columns.clone()))
+            .collect()
+    }
+
+    /// (P3)
+    pub(crate) fn assert_one_row_per_run(&self) {
+        let contents = self.0.lock().unwrap();
+        let mut seen = BTreeSet::new();
+        for ((run, _), row) in &contents.runs {
+            assert!(
+                row.stored.is_deleted == 1 || seen.insert(run),
+                "{run:?} has two rows"
+            );
+        }
+    }
+
+    /// Distinct events.
+    pub(crate) fn event_count(&self) -> usize {
+        self.0.lock().unwrap().events.len()
+    }
+}
+
+#[async_trait]
+impl Tables for MemoryTables {
+    async fn load_states(
+        &self,
+        scope: &Scope,
+        run_ids: &[&str],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        let contents = self.contents()?;
+        let rows = contents.runs.iter().filter(|((run, _), _)| {
+            run.0 == scope.project.as_str()
+                && run.1 == scope.app.as_str()
+                && run_ids.contains(&run.2.as_str())
+        });
+        Ok(rows.map(|(_, row)| row.stored.clone()).collect())
+    }
+
+    async fn children_of(
+        &self,
+        scope: &Scope,
+        parent_ids: &[&str],
+    ) -> Result<Vec<Child>, StoreError> {
+        let contents = self.contents()?;
+        let rows = contents.runs.iter().filter(|((run, _), row)| {
+            run.0 == scope.project.as_str()
+                && run.1 == scope.app.as_str()
+                && row.stored.is_deleted == 0
+                && parent_ids.contains(&row.stored.parent_run_id.as_str())
+        });
+        Ok(rows
+            .map(|((run, _), row)| Child {
+                run_id: run.2.clone(),
+                parent_run_id: row.stored.parent_run_id.clone(),
+            })
+            .collect())
+    }
+
+    async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
+        let mut contents = self.contents()?;
+        if std::mem::take(&mut contents.refuses) {
+            return Err(StoreError::Shape("refused, says the test".to_owned()));
+        }
+        let interruption = contents.interruption.take();
+        let keeps =
+            |part: i64| interruption.is_none_or(|seed| seed >> (part.rem_euclid(61)) & 1 == 1);
+        for row in events.iter().filter(|row| keeps(row.timestamp / DAY_MS)) {
+            contents.events.insert((
+                row.project_id.to_owned(),
+                row.app_id.to_owned(),
+                row.timestamp,
+                row.event_id,
+            ));
+        }
+        // A part holds the rows of one day, and is stored whole or not at all.
+        for row in runs.iter().filter(|row| keeps(row.started_at / DAY_MS + 7)) {
+            let run = (
+                row.project_id.to_owned(),
+                row.app_id.to_owned(),
+                row.run_id.to_owned(),
+            );
+            let key = (run, row.started_at);
+            if contents
+                .runs
+                .get(&key)
+                .is_none_or(|kept| kept.stored.version <= row.version)
+            {
+                contents.runs.insert(key, owned(row));
+            }
+        }
+        match interruption {
+            Some(_) => Err(StoreError::Unavailable(
+                "interrupted by the test".to_owned(),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+        let contents = self.contents()?;
+        contents
+            .runs
+            .keys()
+            .for_each(|((project, app, run), _)| each(run_hash(project, app, run)));
+        Ok(contents.runs.len() as u64)
+    }
+
+    async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+        let contents = self.contents()?;
+        let waiting = contents
+            .runs
+            .values()
+            .map(|row| &row.stored)
+            .filter(|stored| {
+                stored.is_deleted == 0
+                    && !stored.parent_run_id.is_empty()
+                    && stored.root_run_id == stored.run_id
+            });
+        let scope = |stored: &StoredRun| {
+            let keys = contents.runs.keys();
+            keys.filter(|((_, _, run), at)| *run == stored.run_id && *at == stored.started_at)
+                .map(|((project, app, _), _)| (project.clone(), app.clone()))
+                .collect::<Vec<_>>()
+        };
+        let mut count = 0;
+        for stored in waiting {
+            for (project, app) in scope(stored) {
+                each(run_hash(&project, &app, &stored.parent_run_id));
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+}
+
+fn owned(row: &RunRow<'_>) -> Row {
+    let status = match row.status {
+        RunStatus::Started => "started",
+        RunStatus::Success => "success",
+        RunStatus::Error => "error",
+    };
+    Row {
+        stored: StoredRun {
+            run_id: row.run_id.to_owned(),
+            started_at: row.started_at,
+            version: row.version,
+            is_deleted: row.is_deleted,
+            parent_run_id: row.parent_run_id.to_owned(),
+            root_run_id: row.root_run_id.to_owned(),
+            agent: row.agent.to_owned(),
+            user_email: row.user_email.to_owned(),
+            state: row.state.to_vec(),
+        },
+        columns: json!({
+            "started_at": row.started_at, "ended_at": row.ended_at, "status": status,
+            "parent": row.parent_run_id, "root": row.root_run_id, "agent": row.agent, "user": row.user_email,
+            "tags": row.tags, "name": row.name,
+        }),
+    }
+}
