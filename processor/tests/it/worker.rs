@@ -18,7 +18,6 @@ use crate::memory_tables::MemoryTables;
 struct Running {
     log: MemoryLog,
     dead_letters: MemoryLog,
-    tables: MemoryTables,
     metrics: Metrics,
     status: watch::Receiver<Status>,
     stop: watch::Sender<bool>,
@@ -46,7 +45,6 @@ fn start(log: &MemoryLog, tables: &MemoryTables) -> Running {
     Running {
         log: log.clone(),
         dead_letters,
-        tables: tables.clone(),
         metrics,
         status,
         stop,
