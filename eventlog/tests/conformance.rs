@@ -1,5 +1,7 @@
 //! The suite of the contract, on the logs that live in this process.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,7 @@
 //! The embedded log where the conformance suite does not reach: cut power, full disks, kills, damage, bounds.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod faults;
 mod folder;
 mod kill;

@@ -234,15 +234,12 @@ impl StorageBackend for OpenFile {
         inner.check()?;
         let start = offset as usize;
         let pages = start / PAGE..(start + data.len()).div_ceil(PAGE);
-        let used = inner.used_pages();
-        let fresh = pages
-            .clone()
-            .filter(|page| !inner.files[self.id].used.contains(page));
-        if inner
-            .max_pages
-            .is_some_and(|max| used + fresh.count() > max)
-        {
-            return Err(io::ErrorKind::StorageFull.into());
+        if let Some(max) = inner.max_pages {
+            let used = &inner.files[self.id].used;
+            let fresh = pages.clone().filter(|page| !used.contains(page)).count();
+            if inner.used_pages() + fresh > max {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
         }
         let file = &mut inner.files[self.id];
         let part = file.shown.get_mut(start..start + data.len());
