@@ -52,7 +52,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     event_bytes: u32,
     /// Connections, each with one request in flight
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: u16,
     /// How long to send
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
