@@ -25,7 +25,6 @@ async fn every_event_answered_with_200_is_there_exactly_once_whatever_is_killed_
     let load = Load::start(&server, "kills", seed, 3);
     let (mut servers, mut engines) = (0, 0);
     for round in 0..ROUNDS {
-        let before = load.accepted();
         tokio::time::sleep(Duration::from_millis(random.random_range(20..700))).await;
         if random.random_bool(0.5) {
             servers += 1;
@@ -36,6 +35,7 @@ async fn every_event_answered_with_200_is_there_exactly_once_whatever_is_killed_
             engines += 1;
             kill(engine, rustix::process::Signal::KILL);
         }
+        let before = load.accepted();
         server
             .until(
                 &format!("events are accepted again in round {round}"),

@@ -118,9 +118,9 @@ async fn two_projects_with_the_same_ids_never_see_each_other_through_any_endpoin
         .await;
     let token = token["secret"].as_str().unwrap();
     for path in [
-        "/api/run?project=theirs",
-        "/api/run/run-1?project=theirs",
-        "/api/run/run-1/tree?project=theirs",
+        "/api/run?project_id=theirs",
+        "/api/run/run-1?project_id=theirs",
+        "/api/run/run-1/tree?project_id=theirs",
     ] {
         let (status, body) = server.get_as(token, path).await;
         assert!(status.is_client_error(), "{path}: {status} {body}");
