@@ -9,6 +9,8 @@ mod connection;
 mod load;
 mod report;
 mod server_metrics;
+#[cfg(test)]
+mod tests;
 mod visibility;
 
 use std::io::IsTerminal;
@@ -86,7 +88,7 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let target = Arc::new(Target::new(&args.url, &args.key)?);
     let counters = Arc::new(Counters::default());
     let before = ServerCounts::read(&target).await;
-    let sampler = (!args.sample_every.is_zero())
+    let mut sampler = (!args.sample_every.is_zero())
         .then(|| Sampler::start(Arc::clone(&target), args.sample_every));
     let progress = (args.progress || std::io::stderr().is_terminal())
         .then(|| tokio::spawn(report::progress(Arc::clone(&counters))));
@@ -107,8 +109,11 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     }
     let outcome = outcome?;
 
-    // What is sampled while the backlog drains counts as well: a run is late if it waits in a queue.
-    let stored = stored(&target, before, &outcome, &args).await;
+    let sampled = match &mut sampler {
+        Some(sampler) => sampler.stop_posting().await?,
+        None => 0,
+    };
+    let stored = stored(&target, before, &outcome, sampled, args.verify).await;
     let patience = if args.verify { STALLED } else { LAST_SAMPLES };
     let visibility = match sampler {
         Some(sampler) => sampler.finish(patience).await.map(Some),
@@ -172,39 +177,35 @@ fn pause(args: &BenchArgs) -> Option<Duration> {
     (args.rate > 0).then(|| Duration::from_secs_f64(1.0 / batches_per_second))
 }
 
-/// What the server stored since `before`; with `--verify`, waits for all of it as long as there is progress.
+/// What the server stored since `before`; with `verify`, waits for all of it as long as there is progress.
 async fn stored(
     target: &Target,
     before: anyhow::Result<ServerCounts>,
     outcome: &load::Outcome,
-    args: &BenchArgs,
+    sampled: u64,
+    verify: bool,
 ) -> anyhow::Result<Stored> {
     let before = before?;
+    let mut counts = ServerCounts::read(target).await?.since(before);
     // More than what was answered may be in the log: a batch that was sent again was perhaps appended twice.
-    let goal = outcome.accepted;
-    let first = ServerCounts::read(target)
-        .await?
-        .stored
-        .saturating_sub(before.stored);
-    let (mut events, mut last_progress) = (first, Instant::now());
-    while args.verify && events < goal && last_progress.elapsed() < STALLED {
+    let goal = (outcome.accepted + sampled).max(counts.appended.unwrap_or(0));
+    let backlog_at_end = goal.saturating_sub(counts.stored);
+    let mut last_progress = Instant::now();
+    while verify && counts.stored < goal && last_progress.elapsed() < STALLED {
         tokio::time::sleep(METRICS_PAUSE).await;
-        let now = ServerCounts::read(target)
-            .await?
-            .stored
-            .saturating_sub(before.stored);
-        if now > events {
-            (events, last_progress) = (now, Instant::now());
+        let now = ServerCounts::read(target).await?.since(before);
+        if now.stored > counts.stored {
+            last_progress = Instant::now();
         }
+        counts = now;
     }
     let elapsed = outcome.started.elapsed();
     Ok(Stored {
-        events,
-        per_second: events as f64 / elapsed.as_secs_f64(),
-        backlog_at_end: goal.saturating_sub(first),
-        drain_seconds: args
-            .verify
-            .then(|| (elapsed.saturating_sub(outcome.elapsed)).as_secs_f64()),
-        is_complete: events >= goal,
+        events: counts.stored,
+        of_events: goal,
+        per_second: counts.stored as f64 / elapsed.as_secs_f64(),
+        backlog_at_end,
+        drain_seconds: verify.then(|| elapsed.saturating_sub(outcome.elapsed).as_secs_f64()),
+        is_complete: counts.stored >= goal,
     })
 }

@@ -38,6 +38,8 @@ pub(super) struct Report {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Stored {
     pub(super) events: u64,
+    /// All that were accepted, the sampled runs included, and what was appended a second time.
+    pub(super) of_events: u64,
     /// Over the time of the load and, if it was waited for, of the draining.
     pub(super) per_second: f64,
     /// Accepted and not yet stored when the load ended.

@@ -7,10 +7,15 @@ use super::connection::{Connection, Target};
 /// Events the processor has stored, over all labels.
 const STORED: &str = "spindle_processor_stored_events_total";
 
+/// Events ingest has appended to the log, answered or not.
+const APPENDED: &str = "spindle_ingest_appended_events_total";
+
 /// The counts a benchmark compares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerCounts {
     pub(super) stored: u64,
+    /// Absent where ingest is another process.
+    pub(super) appended: Option<u64>,
 }
 
 impl ServerCounts {
@@ -28,7 +33,17 @@ impl ServerCounts {
         let stored = sum(text, STORED).with_context(|| format!("/metrics has no {STORED}"))?;
         Ok(Self {
             stored: stored as u64,
+            appended: sum(text, APPENDED).map(|count| count as u64),
         })
+    }
+
+    /// What was added since.
+    pub(super) fn since(self, before: Self) -> Self {
+        let appended = self.appended.zip(before.appended);
+        Self {
+            stored: self.stored.saturating_sub(before.stored),
+            appended: appended.map(|(now, before)| now.saturating_sub(before)),
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Seen {
 /// Posts and looks, each on a connection of its own, until told to finish.
 pub(super) struct Sampler {
     posting: watch::Sender<bool>,
-    poster: JoinHandle<anyhow::Result<()>>,
+    poster: Option<JoinHandle<u64>>,
     looker: JoinHandle<anyhow::Result<Histogram<u64>>>,
     outstanding: Arc<Outstanding>,
 }
@@ -84,22 +84,29 @@ impl Sampler {
         );
         Self {
             posting,
-            poster: tokio::spawn(poster),
+            poster: Some(tokio::spawn(poster)),
             looker: tokio::spawn(looker),
             outstanding,
         }
     }
 
-    /// Posts no more, and waits so long for what is outstanding.
+    /// Posts no more; says how many were accepted.
+    pub(super) async fn stop_posting(&mut self) -> anyhow::Result<u64> {
+        self.posting.send_replace(false);
+        match self.poster.take() {
+            Some(poster) => poster.await.context("the sampler broke off"),
+            None => Ok(0),
+        }
+    }
+
+    /// Waits so long for what is outstanding, after [`Sampler::stop_posting`].
     pub(super) async fn finish(self, patience: Duration) -> anyhow::Result<Seen> {
         let Self {
             posting,
-            poster,
             mut looker,
             outstanding,
+            ..
         } = self;
-        posting.send_replace(false);
-        poster.await.context("the sampler broke off")??;
         let deadline = tokio::time::sleep(patience);
         tokio::select! {
             latency_us = &mut looker => {
@@ -121,11 +128,11 @@ async fn post(
     marker: String,
     outstanding: Arc<Outstanding>,
     is_posting: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
+) -> u64 {
     let mut connection = Connection::default();
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut number = 0u64;
+    let (mut number, mut accepted) = (0u64, 0);
     while *is_posting.borrow() {
         ticks.tick().await;
         number += 1;
@@ -148,6 +155,7 @@ async fn post(
             continue;
         };
         if answer.status == StatusCode::OK {
+            accepted += 1;
             outstanding.with(|runs| {
                 runs.insert(
                     run_id,
@@ -159,7 +167,7 @@ async fn post(
             });
         }
     }
-    Ok(())
+    accepted
 }
 
 /// Ends when nothing is posted any more and nothing is outstanding, or when the channel is closed.
