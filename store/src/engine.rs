@@ -73,6 +73,12 @@ impl ChildSettings {
     }
 }
 
+/// Whether this process was started to be the engine: a program without subcommands (a benchmark, an example)
+/// calls [`run`] then.
+pub fn is_child() -> bool {
+    std::env::var_os(DATA_DIR).is_some()
+}
+
 fn password_path(data_dir: &Path) -> PathBuf {
     data_dir.join("password")
 }

@@ -29,7 +29,6 @@ pub(crate) enum Value {
     Text(String),
     Texts(Vec<String>),
     Number(i64),
-    Numbers(Vec<i64>),
 }
 
 /// Conditions that must all hold, with the values they name.
@@ -81,7 +80,6 @@ impl Conditions {
                 Value::Text(text) => query.param(name, text),
                 Value::Texts(texts) => query.param(name, texts),
                 Value::Number(number) => query.param(name, number),
-                Value::Numbers(numbers) => query.param(name, numbers),
             })
     }
 }

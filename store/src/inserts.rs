@@ -20,6 +20,8 @@ const INSERT_SETTINGS: &[(&str, &str)] = &[
     // A batch may reach over more days than the default bound of 100 partitions; refusing it would block the log.
     ("max_partitions_per_insert_block", "0"),
     ("async_insert", "0"),
+    // Rows of one block that replace each other do so at the next merge; readers have to expect that anyway.
+    ("optimize_on_insert", "0"),
 ];
 
 /// Bytes handed to the connection at a time: large enough that a chunk costs nothing beside its rows, small

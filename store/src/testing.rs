@@ -17,6 +17,9 @@ use crate::metrics::Metrics;
 /// Name of the ignored test that turns the test binary into the engine.
 const CHILD_TEST: &str = "spindle_engine_child";
 
+/// What folders of test engines are called, before the process id.
+const FOLDER_PREFIX: &str = "spindle-test-engine-";
+
 /// Lets this test binary become the engine of its own tests.
 #[macro_export]
 macro_rules! engine_test_child {
@@ -57,6 +60,27 @@ pub fn engine() -> Result<&'static Engine, StoreError> {
     started
         .as_ref()
         .map_err(|error| StoreError::Engine(error.clone()))
+}
+
+/// Removes the folders of test processes that are gone: a process cannot remove what its own engine still uses.
+fn sweep() {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(FOLDER_PREFIX))
+        else {
+            continue;
+        };
+        let is_alive = std::path::Path::new("/proc").join(pid).exists();
+        if cfg!(target_os = "linux") && !is_alive {
+            // Another test process may be sweeping too.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// A database of its own, migrated, dropped with the value.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use clickhouse::Row;
+use schemas::timestamp::to_text;
 use serde::Deserialize;
 
 use super::RunRecord;
@@ -70,10 +71,10 @@ impl Store {
         let mut found = Vec::with_capacity(keys.len());
         for keys in chunks(keys) {
             let mut at = scope.clone();
-            let times = keys.iter().map(|key| key.started_at).collect();
+            let times = keys.iter().map(|key| column_text(key.started_at)).collect();
             let ids = keys.iter().map(|key| key.run_id.clone()).collect();
-            at.and("started_at IN (arrayMap(ms -> fromUnixTimestamp64Milli(ms, 'UTC'), {key_times:Array(Int64)}))");
-            at.give("key_times", Value::Numbers(times));
+            at.and("started_at IN {key_times:Array(DateTime64(3, 'UTC'))}");
+            at.give("key_times", Value::Texts(times));
             at.and_with(
                 "run_id IN {key_runs:Array(String)}",
                 "key_runs",
@@ -95,6 +96,11 @@ impl Store {
         }
         Ok(found)
     }
+}
+
+/// A time as the table's type reads it: a list of them is a set that the primary key can be searched by.
+fn column_text(time_ms: i64) -> String {
+    to_text(time_ms).replace('T', " ").replace('Z', "")
 }
 
 /// Cuts keys into lists that fit one query.
