@@ -40,7 +40,11 @@ async fn run(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir_in(std::env::var("BENCH_DIR").unwrap_or(".".to_owned()))?;
     let registry = prometheus::Registry::new();
-    let log = EmbeddedLog::open(EmbeddedConfig::new(folder.path()), &registry)?;
+    // A folder that is there, as a killed run leaves it, shows what opening costs.
+    let path = std::env::var("BENCH_FOLDER").map_or(folder.path().to_owned(), Into::into);
+    let start = Instant::now();
+    let log = EmbeddedLog::open(EmbeddedConfig::new(path), &registry)?;
+    println!("opened in {} ms", start.elapsed().as_millis());
     let stop = Arc::new(AtomicBool::new(false));
     let read = Arc::new(AtomicU64::new(0));
     let consumer = (mode != "none").then(|| {

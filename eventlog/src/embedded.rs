@@ -4,7 +4,7 @@
 //! One thread takes all appends that are waiting, writes them in one transaction with one `fdatasync`, and answers
 //! them together. A second thread does the same for commits (one more store file) and removes whole segments that
 //! every known group has committed past. A third reads back what is no longer in the bounded tail in memory. The
-//! number of the store, the layout and the reasons are in `docs/decisions/0001-embedded-log.md`.
+//! layout and the reasons are in `docs/decisions/0001-embedded-log.md`.
 //!
 //! # After an error
 //!
@@ -84,8 +84,8 @@ struct ReadRequest {
 }
 
 impl EmbeddedLog {
-    /// Opens the log, or makes it. Blocks on the disk: not for a task. After a crash the segment written last is
-    /// checked and brought back to its last complete commit, which takes about a second per gigabyte of it.
+    /// Opens the log, or makes it. Blocks on the disk for tens of milliseconds: not for a task. After a crash each
+    /// file is brought back to its last complete commit.
     pub fn open(config: EmbeddedConfig, registry: &Registry) -> Result<Self, LogError> {
         config.check()?;
         let folder = disk::Folder::lock(&config.folder)?;

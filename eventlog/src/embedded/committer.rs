@@ -58,6 +58,7 @@ impl Committer {
                 return;
             }
             self.handle(&mut commands);
+            self.cursors.heal();
             self.ledger.trim();
             self.ledger.close_idle();
             if self.ledger.wants_roll()

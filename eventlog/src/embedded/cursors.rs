@@ -102,6 +102,11 @@ impl Cursors {
             .map_err(log_error)
     }
 
+    /// See [`Store::heal`].
+    pub(crate) fn heal(&self) {
+        self.store.heal();
+    }
+
     fn try_write(database: &Database, updates: &[Update]) -> Result<(), redb::Error> {
         let transaction = database.begin_write()?;
         {

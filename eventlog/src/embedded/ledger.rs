@@ -352,10 +352,11 @@ impl Ledger {
         large && active.is_below(&floor)
     }
 
-    /// Closes the files that are neither written nor being read.
+    /// Closes the files that are neither written nor being read, and mends those that met a failed sync.
     pub(crate) fn close_idle(&self) {
         let segments = self.segments();
         for segment in segments.iter().rev().skip(1) {
+            segment.heal();
             segment.close_if_idle();
         }
     }

@@ -217,6 +217,10 @@ impl Segment {
         all.all(|((end, base), offset)| end == base || offset >= end)
     }
 
+    pub(crate) fn heal(&self) {
+        self.store.heal();
+    }
+
     pub(crate) fn close_if_idle(&self) {
         self.store.close_if_idle();
     }

@@ -179,6 +179,19 @@ impl Store {
         }
     }
 
+    /// Writes the file anew if a sync of it has failed, rather sooner than when somebody wants to read it: until
+    /// then it must not be opened by another process.
+    pub(crate) fn heal(&self) {
+        if !self.sync_failed.load(Ordering::Acquire) {
+            return;
+        }
+        // A handle that is still open has either not noticed yet, or is a close that failed.
+        self.give_up();
+        if let Err(error) = self.with(|_| Ok(())) {
+            tracing::warn!(log.file = %self.name, %error, "cannot write a file anew yet");
+        }
+    }
+
     /// Closes the file if nobody uses it at the moment.
     pub(crate) fn close_if_idle(&self) {
         let mut handle = self.lock();
