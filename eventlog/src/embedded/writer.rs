@@ -40,6 +40,8 @@ pub(crate) struct Writer {
     active: Arc<Segment>,
     /// The active segment had an error and takes no more.
     failed: bool,
+    /// The last group failed: said once, not with every group.
+    failing: bool,
     /// Next offset to give, per partition. Never given twice, not even after an error.
     next: Vec<u64>,
 }
@@ -56,6 +58,7 @@ impl Writer {
             commits,
             active,
             failed: false,
+            failing: false,
         }
     }
 
@@ -105,6 +108,10 @@ impl Writer {
         let metrics = &self.ledger.around.metrics;
         match result {
             Ok(positions) => {
+                if self.failing {
+                    self.failing = false;
+                    tracing::info!("appending to the log again");
+                }
                 let bytes: usize = group.iter().map(|p| p.record.payload.len()).sum();
                 metrics.appended_records.inc_by(group.len() as u64);
                 metrics.appended_bytes.inc_by(bytes as u64);
@@ -126,7 +133,10 @@ impl Writer {
                 }
             }
             Err(error) => {
-                tracing::error!(%error, log.records = group.len(), "cannot append to the log");
+                if !self.failing {
+                    self.failing = true;
+                    tracing::error!(%error, "cannot append to the log");
+                }
                 for pending in group.drain(..) {
                     let _ = pending.reply.send(Err(again(&error)));
                 }
