@@ -53,7 +53,10 @@ impl Store {
         rows: impl Iterator<Item = R> + Send,
     ) -> Result<u64, StoreError> {
         let started = Instant::now();
-        let outcome = self.send(rows).await;
+        let outcome = self.send(rows).await.map_err(|error| match error {
+            StoreError::TimedOut(_) => StoreError::TimedOut(self.config.insert_timeout),
+            other => other,
+        });
         let table = &[R::TABLE];
         match &outcome {
             Ok(sent) => {

@@ -46,8 +46,8 @@ pub fn program() -> Result<Program, StoreError> {
 pub fn engine() -> Result<&'static Engine, StoreError> {
     static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
     let started = ENGINE.get_or_init(|| {
-        let folder =
-            std::env::temp_dir().join(format!("spindle-test-engine-{}", std::process::id()));
+        sweep();
+        let folder = std::env::temp_dir().join(format!("{FOLDER_PREFIX}{}", std::process::id()));
         let start = || {
             let config = EngineConfig {
                 memory_bytes: 2 << 30,

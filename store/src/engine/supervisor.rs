@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::output::LastWords;
-use super::{ChildSettings, EXIT_LOCKED, EXIT_UNUSABLE, files, output};
+use super::{ChildSettings, EXIT_LOCKED, EXIT_UNUSABLE, LIBRARY_VARIABLE, files, library, output};
 use crate::config::{Secret, StoreConfig};
 use crate::error::StoreError;
 use crate::metrics::Metrics;
@@ -82,8 +82,11 @@ enum Order {
 
 impl Engine {
     /// Starts the engine and returns when it answers. Blocks: call it where blocking is allowed.
-    pub fn start(config: EngineConfig, metrics: Metrics) -> Result<Self, StoreError> {
-        super::library::find(config.library.as_deref()).map_err(StoreError::Engine)?;
+    pub fn start(mut config: EngineConfig, metrics: Metrics) -> Result<Self, StoreError> {
+        config.library = config
+            .library
+            .or_else(|| std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from));
+        library::find(config.library.as_deref()).map_err(StoreError::Engine)?;
         let folder = &config.data_dir;
         files::make_folder(folder).map_err(|error| StoreError::file(folder, error))?;
         let password = files::password(folder).map_err(|error| StoreError::file(folder, error))?;
@@ -357,9 +360,14 @@ fn end(mut running: Running) {
     let _ = running.child.wait();
 }
 
+/// Memory of this machine, or of the container that this is.
 fn machine_memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
     let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kibibytes << 10)
+    let machine = kibibytes << 10;
+    let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    Some(container.map_or(machine, |limit: u64| limit.min(machine)))
 }

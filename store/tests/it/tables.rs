@@ -24,6 +24,24 @@ async fn migrating_twice_and_at_once_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_database_of_a_newer_program_is_left_alone() {
+    let store = database().await.unwrap();
+    let config = store.config();
+    let client = clickhouse::Client::default()
+        .with_url(&config.url)
+        .with_user(&config.user)
+        .with_password(config.password.reveal())
+        .with_database(&config.database);
+    let sql = "INSERT INTO migrations (number, name, checksum) VALUES (9999, 'later', '')";
+    client.query_raw(sql).execute().await.unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert!(
+        matches!(error, store::StoreError::TooNew { found: 9999, .. }),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn every_column_of_a_run_arrives_where_it_belongs() {
     let store = database().await.unwrap();
     store
