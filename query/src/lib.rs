@@ -1,1 +1,62 @@
-//! Placeholder: replaced by its author within the hour.
+//! Rows out over HTTP: the run list with its filters, one run, trees, and the administration of who may do what.
+//!
+//! The path of a request: the credential says which projects it reaches (`access.rs`); the query string becomes a
+//! [`schemas::filter::RunQuery`] or a 400 that says what is wrong; the store answers in bounded reads; the rows go
+//! out in the shapes of [`schemas::run`].
+//!
+//! # Promises
+//!
+//! - The project of every read comes from the credential (T1).
+//! - Every read is bounded in rows, memory and time; when the caller goes away, the handler's future is dropped and
+//!   with it the query (Q1).
+//! - 4xx say what is wrong and where, 5xx nothing of the inside; what is away or busy is a 503 with `Retry-After`.
+//!
+//! # What it deliberately does not do
+//!
+//! It keeps no state between requests and writes nothing but credentials. Trailing and doubled slashes, compression
+//! and the answers to unknown paths and methods are the business of whoever mounts the router.
+//!
+//! Start reading at `runs.rs`.
+
+mod access;
+mod admin;
+mod detail;
+pub mod docs;
+mod error;
+mod params;
+mod runs;
+mod state;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub use error::QueryError;
+pub use state::QueryState;
+
+/// The routes of this tier. Paths are as they stand: trailing and doubled slashes are settled before.
+pub fn router(state: QueryState) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router
+        .route_layer(from_fn_with_state(state.clone(), state::measured))
+        .with_state(state)
+}
+
+/// What this tier adds to the OpenAPI document.
+pub fn openapi() -> OpenApi {
+    routes().into_openapi()
+}
+
+fn routes() -> OpenApiRouter<QueryState> {
+    OpenApiRouter::new()
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::one))
+        .routes(routes!(runs::tree))
+        .routes(routes!(admin::projects::list, admin::projects::put))
+        .routes(routes!(admin::keys::list, admin::keys::make))
+        .routes(routes!(admin::keys::revoke))
+        .routes(routes!(admin::tokens::list, admin::tokens::make))
+        .routes(routes!(admin::tokens::revoke))
+}

@@ -1,0 +1,104 @@
+//! The whole of one run: its row, and what its events carry beyond the row.
+
+use std::collections::BTreeMap;
+
+use schemas::event::{Custom, Event, Fields, text_of};
+use schemas::fold::full::FullRun;
+use schemas::ids::EventId;
+use schemas::run::{Feedback, Instant, RunDetail, RunError, RunEvent};
+use schemas::timestamp::UnixMs;
+use serde_json::value::RawValue;
+use store::events_read::{EventsOfRun, RunEvents, StoredEvent};
+use store::runs_read::RunRecord;
+use store::{Store, StoreError};
+
+/// The events of a run, by the bounds its row keeps.
+pub(crate) async fn events(store: &Store, run: &RunRecord) -> Result<RunEvents, StoreError> {
+    let of = EventsOfRun {
+        project: &run.project_id,
+        app: &run.app_id,
+        run_id: &run.run_id,
+        first_ms: run.first_event_at,
+        last_ms: run.last_event_at,
+    };
+    store.events_of_run(of).await
+}
+
+/// Folds the events again, this time with everything they carry.
+pub(crate) fn assemble(run: RunRecord, events: RunEvents, now_ms: UnixMs) -> RunDetail {
+    let mut full = FullRun::default();
+    let mut feedback_history = Vec::new();
+    for stored in &events.events {
+        // Was valid when it was accepted; the bound on the future is not asked again.
+        let Some(event) = read(&stored.payload) else {
+            continue;
+        };
+        if event.custom == Some(Custom::Feedback) {
+            feedback_history.extend(feedback(&event));
+        }
+        full.apply(&event, EventId(stored.event_id));
+    }
+    let mut detail = RunDetail {
+        cached_tokens: run.cached_tokens,
+        reasoning_tokens: run.reasoning_tokens,
+        cost_estimated: run.is_cost_estimated(),
+        total_prompt_tokens: run.total_prompt_tokens,
+        total_completion_tokens: run.total_completion_tokens,
+        input: full.input().and_then(raw),
+        output: full.output().and_then(raw),
+        metadata: object(full.metadata()),
+        fields: object(full.others()),
+        feedback_history,
+        events_truncated: events.cut,
+        events: events.events.into_iter().map(shown).collect(),
+        also_in_apps: Vec::new(),
+        run: run.into_run(now_ms),
+    };
+    if let Some(error) = full.error() {
+        detail.run.error = Some(RunError {
+            name: error.name.as_deref().map(str::to_owned),
+            message: error.message.to_string(),
+            stack: error.stack.as_deref().map(str::to_owned),
+        });
+    }
+    detail
+}
+
+fn read(payload: &[u8]) -> Option<Event<'_>> {
+    let text = std::str::from_utf8(payload).ok()?;
+    let fields: Fields<'_> = serde_json::from_str(text).ok()?;
+    Event::from_fields(fields, 0, i64::MAX / 2).ok()
+}
+
+fn feedback(event: &Event<'_>) -> Option<Feedback> {
+    let text = |name: &str| {
+        let (_, value) = event.others.iter().find(|(field, _)| field == name)?;
+        text_of(value).map(|text| text.into_owned())
+    };
+    Some(Feedback {
+        rating: text("rating")?,
+        comment: text("comment"),
+        at: Some(Instant(event.timestamp_ms)),
+    })
+}
+
+fn shown(event: StoredEvent) -> RunEvent {
+    let text = String::from_utf8_lossy(&event.payload);
+    RunEvent {
+        event_id: EventId(event.event_id).to_string(),
+        name: event.name,
+        timestamp: Instant(event.timestamp),
+        received_at: Instant(event.received_at),
+        payload: raw(&text).unwrap_or_else(|| RawValue::NULL.to_owned()),
+    }
+}
+
+fn raw(json: &str) -> Option<Box<RawValue>> {
+    RawValue::from_string(json.to_owned()).ok()
+}
+
+fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, Box<RawValue>> {
+    pairs
+        .filter_map(|(key, value)| Some((key.to_owned(), raw(value)?)))
+        .collect()
+}

@@ -1,0 +1,177 @@
+//! The parameters of a request: pairs of a query string, and a JSON body, with every fault in the API's own shape.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use percent_encoding::percent_decode_str;
+use schemas::fault::Fault;
+use schemas::filter::invalid_parameter;
+use schemas::limits::ID_BYTES;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::error::Refusal;
+
+/// Pairs in a query string: more than a filter can have, and few enough to look at one by one.
+const PAIRS: usize = 300;
+/// Bytes of an administrator's request body.
+const BODY_BYTES: usize = 64 << 10;
+
+/// The decoded pairs of the query string, in order.
+pub(crate) struct Pairs(Vec<(String, String)>);
+
+impl Pairs {
+    fn read(query: &str) -> Result<Self, Fault> {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty());
+        if pairs.clone().count() > PAIRS {
+            return Err(Fault::bad_request(
+                "invalid_parameter",
+                format!("at most {PAIRS} query parameters are taken"),
+            ));
+        }
+        let decode = |text: &str| {
+            let spaced = text.replace('+', " ");
+            let decoded = percent_decode_str(&spaced)
+                .decode_utf8()
+                .map(|text| text.into_owned());
+            decoded.map_err(|_| {
+                Fault::bad_request("invalid_parameter", "the query string is not UTF-8")
+            })
+        };
+        let read = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(name)?, decode(value)?))
+        };
+        pairs.map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The pairs.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The values of these parameters, in this order; any other one is refused.
+    pub(crate) fn only<const N: usize>(
+        &self,
+        names: [&str; N],
+    ) -> Result<[Option<&str>; N], Fault> {
+        let mut values = [None; N];
+        for (name, value) in self.iter() {
+            let Some(at) = names.iter().position(|known| *known == name) else {
+                return Err(Fault::bad_request(
+                    "unknown_parameter",
+                    format!("unknown query parameter: `{name}`"),
+                )
+                .with_details(json!({"parameters": [name]})));
+            };
+            if value.is_empty() || value.chars().count() > ID_BYTES {
+                return Err(invalid_parameter(
+                    name,
+                    value,
+                    &format!("text of 1 to {ID_BYTES} characters"),
+                ));
+            }
+            if values[at].replace(value).is_some() {
+                return Err(invalid_parameter(name, value, "given once"));
+            }
+        }
+        Ok(values)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Pairs {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        Ok(Self::read(parts.uri.query().unwrap_or_default())?)
+    }
+}
+
+/// The one id in the path.
+pub(crate) struct PathId(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathId {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let invalid = || Fault::bad_request("invalid_parameter", "the id in the path is not UTF-8");
+        let params = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|_| invalid())?;
+        match params.iter().next() {
+            Some((_, id)) => Ok(Self(id.to_owned())),
+            None => Err(invalid().into()),
+        }
+    }
+}
+
+/// A JSON body of an administrator's request.
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        let kind = parts
+            .headers
+            .get(CONTENT_TYPE)
+            .map(|kind| kind.to_str().unwrap_or_default());
+        let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
+        if essence.is_some_and(|kind| !kind.eq_ignore_ascii_case("application/json")) {
+            let message = "the body has to be `Content-Type: application/json`";
+            return Err(Fault::new(415, "unsupported_media_type", message).into());
+        }
+        let bytes = axum::body::to_bytes(body, BODY_BYTES).await.map_err(|_| {
+            Fault::new(
+                413,
+                "body_too_large",
+                format!("the body is cut off or has more than {BODY_BYTES} bytes"),
+            )
+        })?;
+        let value = serde_json::from_slice(&bytes).map_err(|error| {
+            Fault::bad_request("invalid_body", format!("the body does not fit: {error}"))
+        })?;
+        Ok(Self(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_decoded_and_keep_their_order() {
+        let pairs = Pairs::read("a=1&b=x%20y+z&&c&a=%C3%A4&tags[]=p").unwrap();
+        let read: Vec<_> = pairs.iter().collect();
+        assert_eq!(
+            read,
+            [
+                ("a", "1"),
+                ("b", "x y z"),
+                ("c", ""),
+                ("a", "ä"),
+                ("tags[]", "p")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_utf_8_or_too_much_is_refused() {
+        assert!(Pairs::read("a=%FF").is_err());
+        assert!(Pairs::read(&"a=1&".repeat(PAIRS + 1)).is_err());
+    }
+
+    #[test]
+    fn only_the_named_parameters_are_taken_and_each_once() {
+        let pairs = Pairs::read("app_id=a").unwrap();
+        assert_eq!(pairs.only(["app_id", "project_id"]), Ok([Some("a"), None]));
+        for refused in ["x=1", "app_id=", "app_id=a&app_id=b"] {
+            let fault = Pairs::read(refused).unwrap().only(["app_id"]).unwrap_err();
+            assert_eq!(fault.status, 400, "{refused}");
+        }
+    }
+}

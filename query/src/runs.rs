@@ -1,0 +1,221 @@
+//! The run list, one run, and its tree.
+
+use axum::Json;
+use axum::extract::State;
+use schemas::cursor::Cursor;
+use schemas::fault::Fault;
+use schemas::filter::RunQuery;
+use schemas::run::{Run, RunDetail, RunPage, RunTree};
+use store::filter_sql::Projects;
+use store::runs_read::RunRecord;
+
+use crate::access::Caller;
+use crate::detail;
+use crate::error::{FaultBody, Refusal};
+use crate::params::{Pairs, PathId};
+use crate::state::{QueryState, now_ms};
+
+/// List runs
+///
+/// Every condition that is given must hold. Pages go on with `cursor`: no run twice and none left out while new ones arrive.
+#[utoipa::path(
+    get,
+    path = "/api/run",
+    operation_id = "list_runs",
+    tag = "runs",
+    params(
+        ("app_id" = Option<String>, Query, description = "App", min_length = 1, max_length = 256),
+        ("status" = Option<String>, Query, description = "`success`, `error` or `started`", pattern = "^(success|error|started)$"),
+        ("model" = Option<String>, Query, description = "Model, exactly", min_length = 1, max_length = 512),
+        ("agent" = Option<String>, Query, description = "Agent, exactly", min_length = 1, max_length = 512),
+        ("min_latency_s" = Option<f64>, Query, description = "Finished runs of at least so many seconds", minimum = 0, maximum = 1000000000),
+        ("max_latency_s" = Option<f64>, Query, description = "Finished runs of at most so many seconds", minimum = 0, maximum = 1000000000),
+        ("min_cost" = Option<f64>, Query, description = "Total cost in USD of at least", minimum = 0, maximum = 1000000000),
+        ("max_cost" = Option<f64>, Query, description = "Total cost in USD of at most", minimum = 0, maximum = 1000000000),
+        ("tags" = Option<Vec<String>>, Query, description = "Any of these tags: repeated or separated by commas; as `tags[]` a comma is part of the tag"),
+        ("tags_all" = Option<Vec<String>>, Query, description = "All of these tags; written like `tags`"),
+        ("user_email" = Option<String>, Query, description = "User, exactly", min_length = 1, max_length = 512),
+        ("from" = Option<String>, Query, description = "Started at or after: ISO 8601 with any offset, a date, or integer milliseconds since 1970", format = DateTime),
+        ("to" = Option<String>, Query, description = "Started at or before: written like `from`; a date means its end", format = DateTime),
+        ("type" = Option<String>, Query, description = "Type: `agent`, `llm`, `tool`, ...", min_length = 1, max_length = 512),
+        ("name" = Option<String>, Query, description = "Name, exactly", min_length = 1, max_length = 512),
+        ("thread_id" = Option<String>, Query, description = "Thread", min_length = 1, max_length = 256),
+        ("parent_run_id" = Option<String>, Query, description = "Children of this run", min_length = 1, max_length = 256),
+        ("root" = Option<bool>, Query, description = "Runs without (true) or with (false) a parent"),
+        ("saved" = Option<bool>, Query, description = "Runs that are (not) saved"),
+        ("stale" = Option<bool>, Query, description = "Runs that have (not) been `started` for more than five minutes"),
+        ("feedback" = Option<String>, Query, description = "`positive`, `negative`, `any` or `none`", pattern = "^(positive|negative|any|none)$"),
+        ("metadata.<key>" = Option<String>, Query, description = "Value of a metadata key, exactly; up to 16 keys", min_length = 1, max_length = 512),
+        ("q" = Option<String>, Query, description = "Text in name, error, input or output, whatever its case", min_length = 1, max_length = 512),
+        ("sort" = Option<String>, Query, description = "`-started_at` (default), `started_at`, `-latency_s`, `-total_cost`, `-total_tokens`",
+            pattern = "^(-started_at|started_at|-latency_s|-total_cost|-total_tokens)$"),
+        ("limit" = Option<u32>, Query, description = "Runs on the page, 50 unless given", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same filter and sort", min_length = 1, max_length = 1024),
+        ("count" = Option<bool>, Query, description = "Whether to count all matching runs, up to 10,000"),
+        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches; all of them without it", min_length = 1, max_length = 256),
+    ),
+    responses(
+        (status = 200, description = "A page", body = RunPage),
+        (status = 400, description = "An unknown parameter, or a value that cannot be meant; the message names both and what is allowed", body = FaultBody),
+        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
+        (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 500, description = "The server failed", body = FaultBody),
+        (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
+    ),
+    security(("bearer" = []))
+)]
+pub(crate) async fn list(
+    State(state): State<QueryState>,
+    caller: Caller,
+    pairs: Pairs,
+) -> Result<Json<RunPage>, Refusal> {
+    let query = RunQuery::from_pairs(pairs.iter())?;
+    let projects = caller.readable(query.project_id.as_deref())?;
+    let cursor = query
+        .cursor
+        .as_deref()
+        .map(|text| Cursor::decode(text, &query))
+        .transpose()?;
+    let (store, now_ms) = (state.store(), now_ms());
+    let count = async {
+        match query.count {
+            true => store.count_runs(&projects, &query, now_ms).await.map(Some),
+            false => Ok(None),
+        }
+    };
+    let (page, count) = tokio::try_join!(
+        store.list_runs(&projects, &query, cursor.as_ref(), now_ms),
+        count
+    )?;
+    Ok(Json(RunPage {
+        data: page
+            .runs
+            .into_iter()
+            .map(|run| shown(run, &projects, now_ms))
+            .collect(),
+        has_more: page.next.is_some(),
+        next_cursor: page.next.map(|cursor| cursor.encode()),
+        count: count.map(|count| count.count),
+        count_capped: count.map(|count| count.is_capped),
+    }))
+}
+
+/// One run
+///
+/// The whole run with input, output, metadata and its events. An id that several apps use means the newest run of it
+/// unless `app_id` says which.
+#[utoipa::path(
+    get,
+    path = "/api/run/{run_id}",
+    operation_id = "get_run",
+    tag = "runs",
+    params(
+        ("run_id" = String, Path, description = "The run"),
+        ("app_id" = Option<String>, Query, description = "App", min_length = 1, max_length = 256),
+        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches", min_length = 1, max_length = 256),
+    ),
+    responses(
+        (status = 200, description = "The run", body = RunDetail),
+        (status = 400, description = "An unknown parameter or a bad value", body = FaultBody),
+        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
+        (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 404, description = "There is no such run, or none that the credential reaches", body = FaultBody),
+        (status = 500, description = "The server failed", body = FaultBody),
+        (status = 503, description = "The database is away or busy", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
+    ),
+    security(("bearer" = []))
+)]
+pub(crate) async fn one(
+    State(state): State<QueryState>,
+    caller: Caller,
+    PathId(run_id): PathId,
+    pairs: Pairs,
+) -> Result<Json<RunDetail>, Refusal> {
+    let (run, also_in_apps, projects) = find(&state, &caller, &run_id, &pairs).await?;
+    let events = detail::events(state.store(), &run).await?;
+    let mut detail = detail::assemble(run, events, now_ms());
+    detail.run = with_project(detail.run, &projects);
+    detail.also_in_apps = also_in_apps;
+    Ok(Json(detail))
+}
+
+/// A run and everything below it
+#[utoipa::path(
+    get,
+    path = "/api/run/{run_id}/tree",
+    operation_id = "get_run_tree",
+    tag = "runs",
+    params(
+        ("run_id" = String, Path, description = "The run"),
+        ("app_id" = Option<String>, Query, description = "App", min_length = 1, max_length = 256),
+        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches", min_length = 1, max_length = 256),
+    ),
+    responses(
+        (status = 200, description = "The run and its descendants, at most 10,000", body = RunTree),
+        (status = 400, description = "An unknown parameter or a bad value", body = FaultBody),
+        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
+        (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 404, description = "There is no such run, or none that the credential reaches", body = FaultBody),
+        (status = 500, description = "The server failed", body = FaultBody),
+        (status = 503, description = "The database is away or busy", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
+    ),
+    security(("bearer" = []))
+)]
+pub(crate) async fn tree(
+    State(state): State<QueryState>,
+    caller: Caller,
+    PathId(run_id): PathId,
+    pairs: Pairs,
+) -> Result<Json<RunTree>, Refusal> {
+    let (run, _, projects) = find(&state, &caller, &run_id, &pairs).await?;
+    let tree = state.store().tree(run).await?;
+    let now_ms = now_ms();
+    Ok(Json(RunTree {
+        run_id,
+        data: tree
+            .runs
+            .into_iter()
+            .map(|run| shown(run, &projects, now_ms))
+            .collect(),
+        truncated: tree.truncated,
+    }))
+}
+
+/// The run of an id that the caller may read, and the other apps of its project that have one.
+async fn find(
+    state: &QueryState,
+    caller: &Caller,
+    run_id: &str,
+    pairs: &Pairs,
+) -> Result<(RunRecord, Vec<String>, Projects), Refusal> {
+    let [app_id, project_id] = pairs.only(["app_id", "project_id"])?;
+    let projects = caller.readable(project_id)?;
+    let mut found = state
+        .store()
+        .runs_by_id(&projects, app_id, run_id)
+        .await?
+        .into_iter();
+    let Some(run) = found.next() else {
+        return Err(Fault::not_found("there is no such run, or it is not yours to see").into());
+    };
+    let others = found
+        .filter(|other| other.project_id == run.project_id)
+        .map(|other| other.app_id)
+        .collect();
+    Ok((run, others, projects))
+}
+
+fn shown(run: RunRecord, projects: &Projects, now_ms: i64) -> Run {
+    with_project(run.into_run(now_ms), projects)
+}
+
+/// Names the project only where the caller reaches more than one.
+fn with_project(mut run: Run, projects: &Projects) -> Run {
+    if matches!(projects, Projects::Only(projects) if projects.len() == 1) {
+        run.project_id = None;
+    }
+    run
+}

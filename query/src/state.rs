@@ -1,0 +1,86 @@
+//! What every request shares.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use prometheus::{HistogramOpts, HistogramVec, Registry};
+use store::Store;
+use store::credentials::Credentials;
+
+use crate::error::QueryError;
+
+/// The tier's parts, made once; clones share them.
+#[derive(Clone)]
+pub struct QueryState(Arc<Parts>);
+
+struct Parts {
+    store: Store,
+    credentials: Credentials,
+    request_seconds: HistogramVec,
+}
+
+impl QueryState {
+    /// Registers the metrics and puts the parts together.
+    pub fn new(
+        store: Store,
+        credentials: Credentials,
+        registry: &Registry,
+    ) -> Result<Self, QueryError> {
+        let options = HistogramOpts::new(
+            "spindle_query_request_seconds",
+            "Time from a request of the query tier to its answer, by route and class of status",
+        )
+        .buckets(vec![
+            0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
+        ]);
+        let request_seconds = HistogramVec::new(options, &["route", "status"])?;
+        registry.register(Box::new(request_seconds.clone()))?;
+        Ok(Self(Arc::new(Parts {
+            store,
+            credentials,
+            request_seconds,
+        })))
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.0.credentials
+    }
+}
+
+/// Measures a request. Only routes of this tier come here, so the labels are few.
+pub(crate) async fn measured(
+    State(state): State<QueryState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map(|path| path.as_str().to_owned());
+    let response = next.run(request).await;
+    let class = match response.status().as_u16() {
+        ..400 => "ok",
+        400..500 => "refused",
+        _ => "failed",
+    };
+    let labels = [route.as_deref().unwrap_or("none"), class];
+    state
+        .0
+        .request_seconds
+        .with_label_values(&labels)
+        .observe(started.elapsed().as_secs_f64());
+    response
+}
+
+/// Now, Unix milliseconds: the one place of this tier that asks the clock.
+pub(crate) fn now_ms() -> i64 {
+    chrono::Utc::now().timestamp_millis()
+}
