@@ -12,6 +12,7 @@ use axum::response::Response;
 use axum::routing::get;
 use ingest::IngestState;
 use prometheus::Registry;
+use query::QueryState;
 use schemas::fault::Fault;
 use store::Store;
 use store::credentials::Credentials;
@@ -63,7 +64,8 @@ pub(crate) fn router(
     credentials: &Credentials,
 ) -> anyhow::Result<Router> {
     let compress = SizeAbove::new(COMPRESS_ABOVE_BYTES).and(NotForContentType::SSE);
-    let reading = query_routes(running, store, credentials)?
+    let query = QueryState::new(store.clone(), credentials.clone(), &running.registry)?;
+    let reading = query::router(query)
         .layer(middleware::from_fn_with_state(
             running.health.clone(),
             needs_tables,
@@ -79,22 +81,16 @@ pub(crate) fn router(
     Ok(all.method_not_allowed_fallback(method_not_allowed))
 }
 
-/// What the query tier adds.
-fn query_routes(
-    _running: &Running,
-    _store: &Store,
-    _credentials: &Credentials,
-) -> anyhow::Result<Router> {
-    Ok(Router::new())
-}
-
 /// Health, metrics and the document: at any time, for anyone.
 fn own_routes(registry: Registry, health: Health) -> Router {
-    let document = Arc::new(document::whole());
+    let document = document::whole();
+    let page = query::docs::router(&document);
+    let document = Arc::new(document);
     Router::new()
         .route("/health/live", get(document::live))
         .route("/health/ready", get(document::ready))
         .with_state(health)
+        .merge(page)
         .merge(
             Router::new()
                 .route("/metrics", get(document::metrics))

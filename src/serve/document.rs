@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use prometheus::{Encoder, Registry, TextEncoder};
 use schemas::fault::Fault;
 use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 use super::health::{Health, Healthy, fault};
 
@@ -17,14 +18,28 @@ use super::health::{Health, Healthy, fault};
         title = "Spindle",
         description = "Events of agents in; runs, filters and trees out."
     ),
-    paths(live, ready, metrics)
+    paths(live, ready, metrics),
+    modifiers(&Credentials)
 )]
 struct Own;
+
+/// How a caller shows who it is; operations refer to it by this name.
+struct Credentials;
+
+impl utoipa::Modify for Credentials {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let mut bearer = Http::new(HttpAuthScheme::Bearer);
+        bearer.description = Some("An API key of a project, or a token of a person.".to_owned());
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+    }
+}
 
 /// Every endpoint of every tier.
 pub(crate) fn whole() -> utoipa::openapi::OpenApi {
     let mut document = Own::openapi();
     document.merge(ingest::openapi());
+    document.merge(query::openapi());
     document
 }
 
