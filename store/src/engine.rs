@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 /// The user all tiers connect as.
 pub const USER: &str = "spindle";
 
+/// Exit code of a child whose engine came to an end: it may be worth starting again.
+const EXIT_ENDED: i32 = 70;
 /// Exit code of a child that found another engine on its folder.
 const EXIT_LOCKED: i32 = 75;
 /// Exit code of a child that could not start at all: no library, folder not writable.

@@ -3,20 +3,19 @@
 use std::io::Read;
 use std::process;
 
-use super::{ChildSettings, EXIT_LOCKED, EXIT_UNUSABLE, files, library};
+use super::{ChildSettings, EXIT_ENDED, EXIT_LOCKED, EXIT_UNUSABLE, files, library};
 
 /// Runs the engine in this process until the parent ends or says so. What `spindle engine` does.
 ///
 /// Prints one line to stderr and exits with a code when it cannot.
 pub fn run() -> ! {
-    let code = match prepare().and_then(|(library, arguments)| library::main(&library, &arguments))
-    {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("{message}");
-            EXIT_UNUSABLE
-        }
+    let (code, message) = match prepare() {
+        Ok((library, arguments)) => (EXIT_ENDED, library::main(&library, &arguments)),
+        Err(message) => (EXIT_UNUSABLE, Some(message)),
     };
+    if let Some(message) = message {
+        eprintln!("{message}");
+    }
     process::exit(code)
 }
 

@@ -3,7 +3,7 @@
 // The engine is a C library: loading it and calling it is the only unsafe code of the project.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
 /// Environment variable that names the library.
@@ -62,31 +62,48 @@ fn candidates(executable: Option<&Path>, current: Option<&Path>) -> Vec<PathBuf>
         .collect()
 }
 
-/// Runs the engine with a command line; returns its exit code when it ends.
-pub(super) fn main(library: &Path, arguments: &[String]) -> Result<i32, String> {
-    type Main = unsafe extern "C" fn(c_int, *const *const c_char) -> c_int;
-    let arguments: Vec<CString> = arguments
+/// Runs the engine with a command line. It is not meant to end: says why it did, unless it said so itself.
+pub(super) fn main(library: &Path, arguments: &[String]) -> Option<String> {
+    let message = call(library, arguments).unwrap_or_else(Some)?;
+    message.lines().next().map(str::to_owned)
+}
+
+fn call(library: &Path, arguments: &[String]) -> Result<Option<String>, String> {
+    type Main = unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut c_void;
+    type ErrorOf = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+    let count = c_int::try_from(arguments.len()).map_err(|_| "too many arguments".to_owned())?;
+    // Given away for good: C may write to `argv`, and the process ends with the call.
+    let mut pointers: Vec<*mut c_char> = arguments
         .iter()
-        .map(|argument| {
-            CString::new(argument.as_str()).map_err(|_| "an argument holds a zero byte".to_owned())
-        })
-        .collect::<Result<_, _>>()?;
-    let pointers: Vec<*const c_char> = arguments
-        .iter()
-        .map(|argument| argument.as_ptr())
-        .chain([std::ptr::null()])
-        .collect();
+        .map(|argument| CString::new(argument.as_str()).map(CString::into_raw))
+        .collect::<Result<_, _>>()
+        .map_err(|_| "an argument holds a zero byte".to_owned())?;
+    pointers.push(std::ptr::null_mut());
     // SAFETY: loading runs the library's initialisers. This process exists for nothing else, and the file is the
     // one the user installed or named.
     let loaded = unsafe { libloading::Library::new(library) }.map_err(|error| error.to_string())?;
-    // SAFETY: chdb.h declares `int chdb_query_cmdline(int argc, char ** argv)`-compatible C linkage for this
-    // symbol; the type above says the same.
+    // SAFETY: chdb.h declares `chdb_result * chdb_query_cmdline(int argc, char ** argv)`.
     let entry = unsafe { loaded.get::<Main>(b"chdb_query_cmdline\0") }
         .map_err(|error| error.to_string())?;
-    let count = c_int::try_from(arguments.len()).map_err(|_| "too many arguments".to_owned())?;
-    // SAFETY: `pointers` holds `count` zero-terminated texts and a null after them, all alive until the call
-    // returns; the function copies what it keeps.
-    Ok(unsafe { entry(count, pointers.as_ptr()) })
+    // SAFETY: chdb.h declares `const char * chdb_result_error(chdb_result * result)`.
+    let error_of = unsafe { loaded.get::<ErrorOf>(b"chdb_result_error\0") }
+        .map_err(|error| error.to_string())?;
+    // SAFETY: `pointers` holds `count` zero-terminated texts and a null after them; none of them is ever freed.
+    let result = unsafe { entry(count, pointers.as_mut_ptr()) };
+    if result.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: `result` came from the call before and is not destroyed until the process ends.
+    let message = unsafe { error_of(result) };
+    if message.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: a message that is not null is a zero-terminated text that lives as long as its result.
+    Ok(Some(
+        unsafe { CStr::from_ptr(message) }
+            .to_string_lossy()
+            .into_owned(),
+    ))
 }
 
 #[cfg(test)]

@@ -19,8 +19,11 @@ const MINUTE_MS: i64 = 60_000;
 const FIRST_WINDOW_MS: i64 = 15 * MINUTE_MS;
 /// First window of a list that filters: finding little costs a query more, so it begins wider.
 const FIRST_FILTERED_WINDOW_MS: i64 = 4 * 60 * MINUTE_MS;
-/// How much wider the next window is after one in which nothing was found: four steps from hours to years.
-const GROWTH: i64 = 16;
+/// How much wider the next window is after one in which nothing was found: a question that finds little costs a
+/// query and a merged read per window, so few wide windows are better than many narrow ones.
+const GROWTH: i64 = 64;
+/// A window that would leave less than this many times itself takes in all that is left.
+const REST: i64 = 2;
 
 /// What is asked of one list.
 pub(super) struct Scan<'a> {
@@ -110,7 +113,7 @@ impl Scan<'_> {
                     let growth = if found == 0 {
                         GROWTH
                     } else {
-                        (2 * missing / found).clamp(2, GROWTH * 2)
+                        (2 * missing / found).clamp(2, GROWTH)
                     };
                     width = width.saturating_mul(growth);
                     if extent.is_none() {
@@ -131,7 +134,8 @@ impl Scan<'_> {
                 .min(self.to_ms.unwrap_or(i64::MAX))
                 .min(newest);
             let far = near.saturating_sub(width);
-            (far > oldest.max(self.from_ms.unwrap_or(i64::MIN))).then_some(far)
+            let end = oldest.max(self.from_ms.unwrap_or(i64::MIN));
+            (far.saturating_sub(end) > width.saturating_mul(REST)).then_some(far)
         } else {
             let near = read
                 .moment()
@@ -139,7 +143,8 @@ impl Scan<'_> {
                 .max(self.from_ms.unwrap_or(i64::MIN))
                 .max(oldest);
             let far = near.saturating_add(width);
-            (far < newest.min(self.to_ms.unwrap_or(i64::MAX))).then_some(far)
+            let end = newest.min(self.to_ms.unwrap_or(i64::MAX));
+            (end.saturating_sub(far) > width.saturating_mul(REST)).then_some(far)
         }
     }
 
