@@ -8,6 +8,7 @@
 
 mod credentials;
 mod engine;
+mod lists;
 mod rows;
 mod tables;
 

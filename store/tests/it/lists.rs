@@ -1,0 +1,376 @@
+//! Lists, counts, look-ups and trees on a real engine, over rows that lie unmerged.
+
+use std::collections::BTreeSet;
+
+use schemas::cursor::Cursor;
+use schemas::filter::RunQuery;
+use store::Store;
+use store::filter_sql::Projects;
+use store::rows::{RunRow, RunStatus};
+use store::testing::database;
+
+use crate::rows::{NOON_MS, run};
+
+const NOW_MS: i64 = NOON_MS + 3_600_000;
+
+fn ours() -> Projects {
+    Projects::Only(vec!["default".to_owned()])
+}
+
+fn ask(pairs: &[(&str, &str)]) -> RunQuery {
+    RunQuery::from_pairs(pairs.iter().copied()).unwrap()
+}
+
+async fn write(store: &Store, rows: &[RunRow<'_>]) {
+    store.insert_runs(rows.iter().cloned()).await.unwrap();
+}
+
+async fn ids(store: &Store, pairs: &[(&str, &str)]) -> Vec<String> {
+    let page = store
+        .list_runs(&ours(), &ask(pairs), None, NOW_MS)
+        .await
+        .unwrap();
+    page.runs.into_iter().map(|run| run.run_id).collect()
+}
+
+/// The next page; the cursor goes through its text as it would with a client.
+async fn page(store: &Store, query: &RunQuery, cursor: &mut Option<Cursor>) -> Vec<String> {
+    let page = store
+        .list_runs(&ours(), query, cursor.as_ref(), NOW_MS)
+        .await
+        .unwrap();
+    *cursor = page
+        .next
+        .map(|next| Cursor::decode(&next.encode(), query).unwrap());
+    page.runs.into_iter().map(|run| run.run_id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_there_once_and_as_it_is_now_whatever_lies_unmerged_p3() {
+    let store = database().await.unwrap();
+    write(
+        &store,
+        &[RunRow {
+            status: RunStatus::Started,
+            latency_ms: None,
+            ..run("a", "r", 1, NOON_MS)
+        }],
+    )
+    .await;
+    write(&store, &[run("a", "r", 2, NOON_MS)]).await;
+    write(
+        &store,
+        &[RunRow {
+            tags: vec!["late"],
+            ..run("a", "r", 3, NOON_MS)
+        }],
+    )
+    .await;
+    for sort in [
+        "-started_at",
+        "started_at",
+        "-latency_s",
+        "-total_cost",
+        "-total_tokens",
+    ] {
+        assert_eq!(ids(&store, &[("sort", sort)]).await, ["r"], "{sort}");
+    }
+    assert_eq!(
+        ids(&store, &[("status", "error"), ("tags", "late")]).await,
+        ["r"]
+    );
+    assert!(
+        ids(&store, &[("status", "started")]).await.is_empty(),
+        "an older version matched"
+    );
+    assert!(
+        ids(&store, &[("tags", "a")]).await.is_empty(),
+        "an older version matched"
+    );
+    let count = store
+        .count_runs(&ours(), &ask(&[("tags", "a")]), NOW_MS)
+        .await
+        .unwrap();
+    assert_eq!((count.count, count.is_capped), (0, false));
+    assert_eq!(
+        store
+            .count_runs(&ours(), &ask(&[]), NOW_MS)
+            .await
+            .unwrap()
+            .count,
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_filter_finds_what_it_names_and_nothing_else() {
+    let store = database().await.unwrap();
+    let other = RunRow {
+        status: RunStatus::Success,
+        agent: "other",
+        user_email: "bob@example.com",
+        model: "m",
+        r#type: "llm",
+        name: "call",
+        thread_id: "th",
+        parent_run_id: "yes",
+        tags: vec!["c"],
+        latency_ms: Some(10_000),
+        total_cost: 3_000_000_000_000_000_000,
+        saved: 0,
+        feedback_rating: "",
+        metadata: vec![("k", "w")],
+        error_name: "",
+        error_message: "",
+        input_preview: "needle",
+        ..run("b", "no", 1, NOON_MS - 86_400_000)
+    };
+    let open = RunRow {
+        status: RunStatus::Started,
+        latency_ms: None,
+        ended_at: None,
+        ..run("a", "open", 1, NOON_MS + 1)
+    };
+    write(&store, &[run("a", "yes", 1, NOON_MS), other, open]).await;
+    for (pairs, expected) in [
+        (&[("app_id", "b")][..], &["no"][..]),
+        (&[("status", "error")], &["yes"]),
+        (&[("status", "started")], &["open"]),
+        (&[("model", "m")], &["no"]),
+        (&[("agent", "other")], &["no"]),
+        (&[("user_email", "bob@example.com")], &["no"]),
+        (&[("type", "llm")], &["no"]),
+        (&[("name", "call")], &["no"]),
+        (&[("thread_id", "th")], &["no"]),
+        (&[("parent_run_id", "yes")], &["no"]),
+        (&[("root", "false")], &["no"]),
+        (&[("saved", "false")], &["no"]),
+        (&[("feedback", "none")], &["no"]),
+        (&[("metadata.k", "w")], &["no"]),
+        (&[("q", "NEEDLE")], &["no"]),
+        (&[("tags", "x,c")], &["no"]),
+        (&[("tags_all", "a,b"), ("status", "error")], &["yes"]),
+        (&[("tags_all", "a,c")], &[]),
+        (&[("min_latency_s", "1.5")], &["yes", "no"]),
+        (&[("max_latency_s", "1.5")], &["yes"]),
+        (
+            &[("min_latency_s", "1.501"), ("max_latency_s", "9.999")],
+            &[],
+        ),
+        (&[("min_cost", "3")], &["no"]),
+        (&[("max_cost", "2"), ("status", "error")], &["yes"]),
+        (
+            &[
+                ("min_cost", "2.000000000000000001"),
+                ("max_cost", "2.999999999999999999"),
+            ],
+            &[],
+        ),
+        (&[("to", "2026-11-19T10:00:00.000Z")], &["no"]),
+        (&[("from", "2026-11-20T10:00:00.001Z")], &["open"]),
+        (&[("stale", "true")], &["open"]),
+        (&[("stale", "false")], &["yes", "no"]),
+    ] {
+        assert_eq!(ids(&store, pairs).await, expected, "{pairs:?}");
+    }
+    // An unfinished run comes last in an order by length, and every order holds every run.
+    assert_eq!(
+        ids(&store, &[("sort", "-latency_s")]).await,
+        ["no", "yes", "open"]
+    );
+    assert_eq!(
+        ids(&store, &[("sort", "started_at")]).await,
+        ["no", "yes", "open"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_looks_like_sql_or_breaks_lines_is_only_text() {
+    let store = database().await.unwrap();
+    let hostile = "x' OR 1=1 --\\\t\n\"{a:String}`,]\u{0}ä";
+    write(
+        &store,
+        &[
+            run("a", "plain", 1, NOON_MS),
+            RunRow {
+                agent: hostile,
+                tags: vec![hostile],
+                ..run("a", hostile, 1, NOON_MS)
+            },
+        ],
+    )
+    .await;
+    for name in ["agent", "tags[]"] {
+        assert_eq!(ids(&store, &[(name, hostile)]).await, [hostile], "{name}");
+    }
+    for name in ["app_id", "model", "user_email", "q", "metadata.k", "name"] {
+        assert!(ids(&store, &[(name, hostile)]).await.is_empty(), "{name}");
+    }
+    assert_eq!(
+        store
+            .runs_by_id(&ours(), None, hostile)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_hold_every_run_once_in_order_even_where_keys_tie() {
+    let store = database().await.unwrap();
+    // Many equal starts and values, months apart, in several apps.
+    let names: Vec<String> = (0..230).map(|n| format!("run-{n:03}")).collect();
+    let rows: Vec<RunRow<'_>> = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| {
+            let n = n as i64;
+            RunRow {
+                latency_ms: (n % 5 != 0).then_some(n % 7),
+                total_tokens: (n % 3 != 0).then_some(n as u64 % 4),
+                total_cost: i128::from(n % 6),
+                ..run(
+                    ["a", "b", "c"][n as usize % 3],
+                    name,
+                    1,
+                    NOON_MS - (n % 11) * 9 * 86_400_000,
+                )
+            }
+        })
+        .collect();
+    write(&store, &rows).await;
+    for sort in [
+        "-started_at",
+        "started_at",
+        "-latency_s",
+        "-total_cost",
+        "-total_tokens",
+    ] {
+        let whole = ids(&store, &[("sort", sort), ("limit", "1000")]).await;
+        assert_eq!(whole.iter().collect::<BTreeSet<_>>().len(), 230, "{sort}");
+        let query = ask(&[("sort", sort), ("limit", "17")]);
+        let (mut cursor, mut paged) = (None, Vec::new());
+        loop {
+            paged.extend(page(&store, &query, &mut cursor).await);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(paged, whole, "{sort}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_start_moves_between_pages_is_neither_met_twice_nor_missed() {
+    for sort in ["-started_at", "started_at"] {
+        let store = database().await.unwrap();
+        let names: Vec<String> = (0..20).map(|n| format!("run-{n:02}")).collect();
+        let at = |n: i64| NOON_MS + n * 1000;
+        let rows: Vec<RunRow<'_>> = (0..20)
+            .map(|n| run("a", &names[n as usize], 1, at(n)))
+            .collect();
+        write(&store, &rows).await;
+        let query = ask(&[("sort", sort), ("limit", "10")]);
+        let mut cursor = None;
+        let mut seen = page(&store, &query, &mut cursor).await;
+        // One run of each half goes to the far end of the other, and one arrives.
+        let moved = |n: i64, to: i64| {
+            let name = names[n as usize].as_str();
+            let updated_at = NOW_MS + 1000;
+            let gone = RunRow {
+                is_deleted: 1,
+                updated_at,
+                ..run("a", name, 2, at(n))
+            };
+            [
+                gone,
+                RunRow {
+                    updated_at,
+                    ..run("a", name, 2, at(to))
+                },
+            ]
+        };
+        write(&store, &moved(18, -5)).await;
+        write(&store, &moved(1, 25)).await;
+        write(&store, &[run("a", "new", 1, at(30))]).await;
+        while cursor.is_some() {
+            seen.extend(page(&store, &query, &mut cursor).await);
+        }
+        let mut old: Vec<&String> = seen.iter().filter(|id| *id != "new").collect();
+        old.sort();
+        assert_eq!(old, names.iter().collect::<Vec<_>>(), "{sort}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_never_leaves_its_projects_t1() {
+    let store = database().await.unwrap();
+    let theirs = RunRow {
+        project_id: "theirs",
+        ..run("a", "r", 1, NOON_MS)
+    };
+    let child = RunRow {
+        parent_run_id: "r",
+        project_id: "theirs",
+        ..run("a", "child", 1, NOON_MS)
+    };
+    write(&store, &[run("a", "r", 1, NOON_MS), theirs, child]).await;
+    for sort in ["-started_at", "-total_cost"] {
+        assert_eq!(ids(&store, &[("sort", sort)]).await, ["r"]);
+    }
+    let mut own = store.runs_by_id(&ours(), None, "r").await.unwrap();
+    assert_eq!(own.len(), 1);
+    assert_eq!(store.tree(own.remove(0)).await.unwrap().runs.len(), 1);
+    assert_eq!(
+        store
+            .runs_by_id(&Projects::All, None, "r")
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_holds_what_hangs_below_with_parents_first_and_ends_on_cycles() {
+    let store = database().await.unwrap();
+    let below = |name: &'static str, parent: &'static str, root: &'static str, at: i64| RunRow {
+        parent_run_id: parent,
+        root_run_id: root,
+        ..run("a", name, 1, NOON_MS + at)
+    };
+    write(
+        &store,
+        &[
+            run("a", "root", 1, NOON_MS),
+            below("left", "root", "root", 2),
+            below("right", "root", "root", 1),
+            below("leaf", "left", "root", 3),
+            // Its parent came late: the link to the root is not mended yet.
+            below("stray", "leaf", "stray", 4),
+            below("one", "two", "one", 5),
+            below("two", "one", "two", 6),
+        ],
+    )
+    .await;
+    let tree = async |id: &str| {
+        let run = store
+            .runs_by_id(&ours(), Some("a"), id)
+            .await
+            .unwrap()
+            .remove(0);
+        let tree = store.tree(run).await.unwrap();
+        assert!(!tree.truncated);
+        tree.runs
+            .into_iter()
+            .map(|run| run.run_id)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        tree("root").await,
+        ["root", "right", "left", "leaf", "stray"]
+    );
+    assert_eq!(tree("left").await, ["left", "leaf", "stray"]);
+    assert_eq!(tree("one").await, ["one", "two"]);
+}
