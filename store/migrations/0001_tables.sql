@@ -24,6 +24,9 @@ SETTINGS @durable index_granularity = 8192, min_bytes_for_wide_part = 134217728;
 -- * latency_key and cost_key are what bounds are compared with first: a minimum over a Nullable column skips nothing
 --   where one run is unfinished, and a Decimal is 16 bytes to read per row. Scanning for a cost took 125 ms, 15 ms now.
 -- * Parts of 32 MB and more are wide: scanning one column of a compact part took ten times as long (21 ms and 165 ms).
+-- * Small compressed blocks: a page spread over all days reads one granule of a column at fifty places, and whole blocks
+--   have to be unpacked for it (74 ms of CPU and 60 ms). Rare false positives of the blooms for the same reason: with
+--   0.01 half of the granules read for a user were not the user's. Neither shows in the time of inserts.
 -- * No index on model, agent, status or app: reading these one-byte columns is as fast as asking an index about them.
 -- * by_run and by_parent are asked about 1000 ids at once: at one false answer in a hundred every granule would match.
 --   1000 runs of the last hour among 4 million: 240 ms at 0.01, 70 ms at 0.0001, for 2.4 bytes more a run.
@@ -78,10 +81,10 @@ CREATE TABLE IF NOT EXISTS runs @on_cluster
     cost_key Float32 MATERIALIZED toFloat32(total_cost),
     INDEX by_run run_id TYPE bloom_filter(0.0001) GRANULARITY 4,
     INDEX by_parent parent_run_id TYPE bloom_filter(0.0001) GRANULARITY 4,
-    INDEX by_root root_run_id TYPE bloom_filter(0.01) GRANULARITY 4,
-    INDEX by_user user_email TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX by_thread thread_id TYPE bloom_filter(0.01) GRANULARITY 4,
-    INDEX by_tag tags TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_root root_run_id TYPE bloom_filter(0.001) GRANULARITY 4,
+    INDEX by_user user_email TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_thread thread_id TYPE bloom_filter(0.001) GRANULARITY 4,
+    INDEX by_tag tags TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_latency latency_key TYPE minmax GRANULARITY 1,
     INDEX by_cost cost_key TYPE minmax GRANULARITY 1,
     INDEX by_update updated_at TYPE minmax GRANULARITY 1
@@ -89,7 +92,8 @@ CREATE TABLE IF NOT EXISTS runs @on_cluster
 ENGINE = @engine(version, is_deleted)
 PARTITION BY toYYYYMMDD(started_at)
 ORDER BY (project_id, started_at, app_id, run_id)
-SETTINGS @durable index_granularity = 1024, min_bytes_for_wide_part = 33554432;
+SETTINGS @durable index_granularity = 1024, min_bytes_for_wide_part = 33554432,
+    min_compress_block_size = 8192, max_compress_block_size = 131072;
 
 -- Tenants. The newest version of a row is the one that counts in this and the next two tables.
 CREATE TABLE IF NOT EXISTS projects @on_cluster

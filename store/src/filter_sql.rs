@@ -263,7 +263,9 @@ fn bounds(all: &mut Conditions, filter: &RunFilter) {
         }
     }
     if let Some(most) = filter.max_latency_ms {
-        all.and("latency_key > -2147483648");
+        if filter.min_latency_ms.is_none() {
+            all.and("latency_key > -2147483648");
+        }
         all.and_with(
             "latency_key <= {max_latency_key:Int32}",
             "max_latency_key",

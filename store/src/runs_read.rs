@@ -21,7 +21,7 @@ pub use tree::Tree;
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Projects, Value, conditions, scope, start_bounds};
-use by_time::Scan;
+use by_time::{Reach, Scan};
 use by_value::Rank;
 use keys::{Key, merged, seek};
 use moved::{Moved, by_run_index};
@@ -94,14 +94,24 @@ impl Store {
     ) -> Result<ListedRuns, StoreError> {
         let scope = scope(projects);
         let filter = conditions(&query.filter, now_ms);
-        let selective = filter.sql() != "1" && filter.sql() != "app_id = {app:String}";
+        let reach = match &query.filter {
+            filter
+                if filter.user_email.is_some()
+                    || filter.thread_id.is_some()
+                    || filter.parent_run_id.is_some() =>
+            {
+                Reach::Few
+            }
+            _ if filter.sql() == "1" || filter.sql() == "app_id = {app:String}" => Reach::Most,
+            _ => Reach::Some,
+        };
         let filter = filter.with(&start_bounds(&query.filter));
         let scan = Scan {
             scope: &scope,
             filter: &filter,
             sort: query.sort,
             now_ms,
-            selective,
+            reach,
             from_ms: query.filter.from_ms,
             to_ms: query.filter.to_ms,
         };

@@ -19,6 +19,8 @@ const MINUTE_MS: i64 = 60_000;
 const FIRST_WINDOW_MS: i64 = 15 * MINUTE_MS;
 /// First window of a list that filters: finding little costs a query more, so it begins wider.
 const FIRST_FILTERED_WINDOW_MS: i64 = 4 * 60 * MINUTE_MS;
+/// First window of a list whose filter has an index: a wide one costs little.
+const FIRST_INDEXED_WINDOW_MS: i64 = 24 * 60 * MINUTE_MS;
 /// How much wider the next window is after one in which nothing was found: a question that finds little costs a
 /// query and a merged read per window, so few wide windows are better than many narrow ones.
 const GROWTH: i64 = 64;
@@ -32,10 +34,21 @@ pub(super) struct Scan<'a> {
     pub(super) filter: &'a Conditions,
     pub(super) sort: Sort,
     pub(super) now_ms: UnixMs,
-    /// Whether the filter asks for more than an app and a time.
-    pub(super) selective: bool,
+    /// How much the filter leaves over.
+    pub(super) reach: Reach,
     pub(super) from_ms: Option<UnixMs>,
     pub(super) to_ms: Option<UnixMs>,
+}
+
+/// How much a filter leaves over, as far as its shape tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Everything, or one app of it.
+    Most,
+    /// What has to be looked for by reading columns.
+    Some,
+    /// What an index leads to.
+    Few,
 }
 
 /// How far the list has been read.
@@ -73,53 +86,62 @@ impl Scan<'_> {
     ) -> Result<Vec<Placed>, StoreError> {
         let mut page: Vec<Placed> = Vec::new();
         let mut read = after.map_or(Read::Nothing, Read::Through);
-        let mut width = if self.selective {
-            FIRST_FILTERED_WINDOW_MS
-        } else {
-            FIRST_WINDOW_MS
+        let mut width = match self.reach {
+            Reach::Most => FIRST_WINDOW_MS,
+            Reach::Some => FIRST_FILTERED_WINDOW_MS,
+            Reach::Few => FIRST_INDEXED_WINDOW_MS,
         };
         let mut extent = None;
         if !self.descending() && read.moment().is_none() {
             extent = Some(store.extent().await?);
         }
+        // Candidates of several windows are read merged together: that step costs more than finding them.
+        let mut waiting: Vec<Key> = Vec::new();
         loop {
             let far = self.far(&read, width, extent);
             let missing = need - page.len();
-            let ask = missing + missing / 8 + 8;
-            let candidates = self.candidates(store, &read, far, ask).await?;
-            let last = candidates.last().cloned();
-            let full = candidates.len() >= ask;
-            let mut keys = candidates;
-            keys.dedup();
-            let found = self.verified(store, &keys).await?;
-            let before = page.len();
-            page.extend(
-                found
-                    .into_iter()
-                    .filter(|row| !moved.contains(row))
-                    .map(Placed::where_it_is),
-            );
-            if page.len() >= need {
-                page.truncate(need);
-                return Ok(page);
+            let ask = (missing + missing / 8 + 8)
+                .saturating_sub(waiting.len())
+                .max(1);
+            let found = match extent {
+                Some(_) => self.candidates(store, &read, far, ask).await?,
+                None => {
+                    let (found, known) =
+                        tokio::try_join!(self.candidates(store, &read, far, ask), store.extent())?;
+                    extent = Some(known);
+                    found
+                }
+            };
+            let (is_full, count, last) = (found.len() >= ask, found.len(), found.last().cloned());
+            waiting.extend(found);
+            waiting.dedup();
+            if is_full || far.is_none() {
+                let rows = self.verified(store, &waiting).await?;
+                waiting.clear();
+                page.extend(
+                    rows.into_iter()
+                        .filter(|row| !moved.contains(row))
+                        .map(Placed::where_it_is),
+                );
+                if page.len() >= need || !is_full {
+                    page.truncate(need);
+                    return Ok(page);
+                }
             }
-            match (full, last, far) {
+            match (is_full, last, far) {
                 (true, Some(last), _) => read = Read::Through(last),
-                (_, _, None) => return Ok(page),
                 (_, _, Some(far)) => {
                     read = Read::Until(far);
-                    let found = i64::try_from(page.len() - before).unwrap_or(i64::MAX);
-                    let missing = i64::try_from(need - page.len()).unwrap_or(i64::MAX);
+                    let found = i64::try_from(count).unwrap_or(i64::MAX);
+                    let missing = i64::try_from(ask.saturating_sub(count)).unwrap_or(i64::MAX);
                     let growth = if found == 0 {
                         GROWTH
                     } else {
                         (2 * missing / found).clamp(2, GROWTH)
                     };
                     width = width.saturating_mul(growth);
-                    if extent.is_none() {
-                        extent = Some(store.extent().await?);
-                    }
                 }
+                (_, _, None) => return Ok(page),
             }
         }
     }
@@ -190,7 +212,6 @@ impl Scan<'_> {
         if let Some(far) = far {
             at.and_with(far_sql, "far", time(far));
         }
-        at.and("is_deleted = 0");
         let sql = format!(
             "SELECT started_at, project_id, app_id, run_id FROM runs WHERE {} AND {} ORDER BY {order} LIMIT {{limit:UInt64}}",
             at.sql(),

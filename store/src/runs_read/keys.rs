@@ -7,7 +7,7 @@ use schemas::timestamp::to_text;
 use serde::Deserialize;
 
 use super::RunRecord;
-use super::row::COLUMNS;
+use super::row::LIST_COLUMNS;
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Value};
@@ -81,7 +81,7 @@ impl Store {
                 Value::Texts(ids),
             );
             let sql = format!(
-                "SELECT {COLUMNS} FROM runs FINAL PREWHERE {} WHERE {}",
+                "SELECT {LIST_COLUMNS} FROM runs FINAL PREWHERE {} WHERE {}",
                 at.sql(),
                 filter.sql()
             );

@@ -10,7 +10,7 @@ use schemas::timestamp::UnixMs;
 
 use super::by_time::Scan;
 use super::keys::{Key, merged, seek};
-use super::row::COLUMNS;
+use super::row::LIST_COLUMNS;
 use super::{Placed, RunRecord};
 use crate::client::Store;
 use crate::error::StoreError;
@@ -136,7 +136,7 @@ impl Store {
             let mut at = scope.clone();
             at.and_with("run_id IN {runs:Array(String)}", "runs", Value::Texts(ids));
             let sql = format!(
-                "SELECT {COLUMNS} FROM runs FINAL PREWHERE {} WHERE {}",
+                "SELECT {LIST_COLUMNS} FROM runs FINAL PREWHERE {} WHERE {}",
                 at.sql(),
                 filter.sql()
             );

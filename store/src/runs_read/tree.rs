@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::RunRecord;
 use super::keys::{merged, seek};
-use super::row::COLUMNS;
+use super::row::LIST_COLUMNS;
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Projects, Value, scope};
@@ -80,7 +80,7 @@ impl Store {
         );
         let room = TREE_MAX + 1;
         let sql = format!(
-            "SELECT {COLUMNS} FROM runs FINAL PREWHERE {at} AND (started_at, run_id) IN (\
+            "SELECT {LIST_COLUMNS} FROM runs FINAL PREWHERE {at} AND (started_at, run_id) IN (\
                SELECT started_at, run_id FROM runs WHERE {at} AND is_deleted = 0 AND {links} \
                ORDER BY started_at, run_id LIMIT {room}) \
              WHERE {links} ORDER BY started_at, run_id LIMIT {room}",
