@@ -127,13 +127,20 @@ impl Store {
             Sort::StartedAtDesc | Sort::StartedAtAsc => match after {
                 None => scan.page(self, None, limit + 1, &Moved::default()).await?,
                 Some(after) => {
-                    let moved = Moved::since(self, &scope, since_ms).await?;
-                    let mut page = scan
-                        .page(self, Some(after.clone()), limit + 1, &moved)
-                        .await?;
-                    moved
-                        .place(self, &scan, &after, (&mut page, limit + 1))
-                        .await?;
+                    // Nearly always nothing moved: the page is read without waiting for that to be known.
+                    let still = Moved::default();
+                    let (moved, mut page) = tokio::try_join!(
+                        Moved::since(self, &scope, since_ms),
+                        scan.page(self, Some(after.clone()), limit + 1, &still)
+                    )?;
+                    if !moved.is_empty() {
+                        page = scan
+                            .page(self, Some(after.clone()), limit + 1, &moved)
+                            .await?;
+                        moved
+                            .place(self, &scan, &after, (&mut page, limit + 1))
+                            .await?;
+                    }
                     page
                 }
             },

@@ -100,7 +100,7 @@ impl Scan<'_> {
         loop {
             let far = self.far(&read, width, extent);
             let missing = need - page.len();
-            let ask = (missing + missing / 8 + 8)
+            let ask = (missing + missing / 16 + 2)
                 .saturating_sub(waiting.len())
                 .max(1);
             let found = match extent {

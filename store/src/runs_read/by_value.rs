@@ -69,7 +69,7 @@ pub(super) async fn page(
     let mut after = after;
     loop {
         let missing = need - page.len();
-        let ask = missing + missing / 8 + 8;
+        let ask = missing + missing / 16 + 2;
         let mut found = Vec::new();
         match &after {
             None => found.extend(candidates(store, scan, Part::All, ask).await?),

@@ -57,6 +57,11 @@ impl Moved {
         Ok(Self { starts })
     }
 
+    /// Whether nothing moved.
+    pub(super) fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
     /// Whether the run of this row has another place in this listing than its own.
     pub(super) fn contains(&self, row: &RunRecord) -> bool {
         !self.starts.is_empty() && self.starts.contains_key(&name_of(row))

@@ -1,0 +1,11 @@
+//! The routes of the query tier over a real engine.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod routes;
+
+store::engine_test_child!();
