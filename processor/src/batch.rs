@@ -3,7 +3,8 @@
 //! [`MicroBatch::fold`] is pure. [`Working`] brings in what is already known of the runs, and of the runs they are
 //! related to, and settles their lineage.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
 use eventlog::StoredRecord;
@@ -18,8 +19,40 @@ mod working;
 pub use working::{Sources, Working};
 
 /// A run inside of a deployment: a 128-bit hash of project, app and run id, so that maps and caches need no text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunKey(u128);
+
+impl Hash for RunKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Half of a hash is a hash.
+        state.write_u64(self.0 as u64);
+    }
+}
+
+/// Takes a [`RunKey`] as the hash it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64(bytes);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// Builds [`KeyHasher`]s.
+pub type BuildKeyHasher = BuildHasherDefault<KeyHasher>;
+/// A map by run.
+pub type KeyMap<T> = HashMap<RunKey, T, BuildKeyHasher>;
+/// A set of runs.
+pub type KeySet = HashSet<RunKey, BuildKeyHasher>;
 
 /// One project and app of a micro-batch.
 #[derive(Clone, Debug)]
@@ -86,8 +119,8 @@ pub struct Node {
     pub scope: usize,
     /// Its id.
     pub run_id: Arc<str>,
-    /// The fold of all that is known.
-    pub state: RunState,
+    /// The fold of all that is known. Boxed like everywhere here: maps move their values when they grow.
+    pub state: Box<RunState>,
     /// The same, as stored.
     pub encoded: Arc<[u8]>,
     /// Root and what is inherited, as far as it is settled.
@@ -129,7 +162,7 @@ impl Node {
 /// The runs of a working set.
 #[derive(Debug, Default)]
 pub struct Nodes {
-    nodes: HashMap<RunKey, Node>,
+    nodes: KeyMap<Node>,
     scopes: Vec<Scope>,
 }
 
@@ -162,7 +195,7 @@ impl Nodes {
 pub struct Delta {
     scope: usize,
     run_id: Arc<str>,
-    state: RunState,
+    state: Box<RunState>,
 }
 
 /// The events of some records, folded run by run.
@@ -173,7 +206,7 @@ pub struct MicroBatch<'a> {
     /// Every good event.
     pub lines: Vec<EventLine<'a>>,
     /// What its events say about each run.
-    pub deltas: HashMap<RunKey, Delta>,
+    pub deltas: KeyMap<Delta>,
     /// What could not be read.
     pub poison: Vec<Poison>,
 }
@@ -214,7 +247,7 @@ impl<'a> MicroBatch<'a> {
                     .or_insert_with(|| Delta {
                         scope,
                         run_id: event.run_id.as_ref().into(),
-                        state: RunState::default(),
+                        state: Box::default(),
                     });
                 delta.state.apply(&event, id);
             }

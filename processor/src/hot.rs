@@ -8,7 +8,7 @@ use std::sync::Arc;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
-use crate::batch::{Resolved, RunKey};
+use crate::batch::{BuildKeyHasher, Resolved, RunKey};
 use crate::config::ProcessorConfig;
 
 /// What a run's next event needs of it.
@@ -29,7 +29,7 @@ pub struct HotRun {
 /// The cache of hot runs of a process, bounded in bytes and in idle time.
 #[derive(Clone, Debug)]
 pub struct HotRuns {
-    cache: Cache<RunKey, HotRun>,
+    cache: Cache<RunKey, HotRun, BuildKeyHasher>,
 }
 
 impl HotRuns {
@@ -44,7 +44,7 @@ impl HotRuns {
             // The newest runs are the ones that go on; how often a run was touched before says nothing.
             .eviction_policy(EvictionPolicy::lru())
             .time_to_idle(config.hot_idle)
-            .build();
+            .build_with_hasher(BuildKeyHasher::default());
         Self { cache }
     }
 

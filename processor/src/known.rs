@@ -9,6 +9,7 @@ use std::sync::{PoisonError, RwLock};
 use fastbloom::BloomFilter;
 use store::StoreError;
 
+use crate::batch::BuildKeyHasher;
 use crate::tables::Tables;
 
 /// Wrong "maybe"s, as a share: at 60,000 new runs a second these are 60 needless ids in look-ups.
@@ -19,7 +20,7 @@ const FIRST_CAPACITY: usize = 1 << 19;
 /// A set of hashes that grows by adding filters, each twice the size of the one before.
 #[derive(Debug)]
 struct GrowingSet {
-    filters: Vec<BloomFilter>,
+    filters: Vec<BloomFilter<BuildKeyHasher>>,
     /// What may still go into the last filter.
     room: usize,
     capacity: usize,
@@ -38,7 +39,9 @@ impl GrowingSet {
         if self.room == 0 {
             self.capacity *= 2;
             self.room = self.capacity;
-            let filter = BloomFilter::with_false_pos(FALSE_POSITIVES).expected_items(self.capacity);
+            let filter = BloomFilter::with_false_pos(FALSE_POSITIVES)
+                .hasher(BuildKeyHasher::default())
+                .expected_items(self.capacity);
             self.filters.push(filter);
         }
         if let Some(last) = self.filters.last_mut()

@@ -6,10 +6,9 @@
 //! arrival: [`resolve`] does one round of it, and the caller brings further runs into the working set until nothing
 //! changes any more.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use crate::batch::{Node, Nodes, Resolved, RunKey};
+use crate::batch::{KeyMap, KeySet, Node, Nodes, Resolved, RunKey};
 
 /// Outcome of one round.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,8 +23,8 @@ pub enum Round {
 ///
 /// A run outside of the frontier is taken as it is, unless the frontier reaches above it: either the run's root is
 /// being resolved here, or a run here was moved from one parent to another (`rewired`).
-pub fn resolve(nodes: &mut Nodes, frontier: &HashSet<RunKey>, rewired: &HashSet<RunKey>) -> Round {
-    let mut done = HashSet::with_capacity(frontier.len());
+pub fn resolve(nodes: &mut Nodes, frontier: &KeySet, rewired: &KeySet) -> Round {
+    let mut done = KeySet::with_capacity_and_hasher(frontier.len(), Default::default());
     let mut widen = Vec::new();
     // From moved runs first: what stands above them must be seen with them below it.
     let moved = rewired.iter().filter(|key| frontier.contains(*key));
@@ -63,9 +62,9 @@ pub fn resolve(nodes: &mut Nodes, frontier: &HashSet<RunKey>, rewired: &HashSet<
 
 /// What a climb must know of the others.
 struct Reached<'a> {
-    frontier: &'a HashSet<RunKey>,
-    rewired: &'a HashSet<RunKey>,
-    done: &'a HashSet<RunKey>,
+    frontier: &'a KeySet,
+    rewired: &'a KeySet,
+    done: &'a KeySet,
 }
 
 /// The way from a run up to where its ancestors are known.
@@ -86,7 +85,7 @@ impl Climb {
         nodes: &mut Nodes,
         reached: &Reached<'_>,
     ) -> Option<Resolved> {
-        let mut place = HashMap::new();
+        let mut place = KeyMap::default();
         let mut cursor = start;
         loop {
             let node = nodes.get(cursor)?;
@@ -118,9 +117,16 @@ impl Climb {
     }
 }
 
+/// The empty text, made once.
+pub fn nothing() -> Arc<str> {
+    static NOTHING: LazyLock<Arc<str>> = LazyLock::new(|| "".into());
+    NOTHING.clone()
+}
+
 fn inherit(node: &Node, above: Option<&Resolved>) -> Resolved {
     let own_or = |own: &str, inherited: Option<&Arc<str>>| match inherited {
         Some(inherited) if own.is_empty() => inherited.clone(),
+        None if own.is_empty() => nothing(),
         _ => own.into(),
     };
     Resolved {
@@ -139,11 +145,10 @@ fn resolve_circle(nodes: &mut Nodes, members: &[RunKey]) {
         .iter()
         .filter_map(|key| nodes.get(*key).map(|node| node.run_id.clone()));
     let Some(root) = ids.min() else { return };
-    let nothing: Arc<str> = "".into();
     let mut above = Resolved {
         root,
-        agent: nothing.clone(),
-        user_email: nothing,
+        agent: nothing(),
+        user_email: nothing(),
     };
     // Twice round: after the first time the carried values are right wherever one began.
     for key in members.iter().rev().chain(members.iter().rev()) {

@@ -56,8 +56,8 @@ impl Tables for Store {
     async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
         // Side by side: each is one stream on one core of the server.
         let (events, runs) = tokio::join!(
-            self.insert_events(events.iter().cloned()),
-            self.insert_runs(runs.iter().cloned())
+            self.insert_events(events.iter()),
+            self.insert_runs(runs.iter())
         );
         events?;
         runs?;

@@ -1,5 +1,6 @@
 //! Writing: one call is one `INSERT` of one large block.
 
+use std::borrow::Borrow;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -33,31 +34,31 @@ const CHUNK_SLACK_BYTES: usize = 16 << 10;
 impl Store {
     /// Stores events; returns how many. On an error some may be stored: repeat the whole call, equal rows
     /// replace each other. Dropping the future abandons the insert.
-    pub async fn insert_events<'a>(
+    pub async fn insert_events<'a, R: Borrow<EventRow<'a>> + Send>(
         &self,
-        rows: impl Iterator<Item = EventRow<'a>> + Send,
+        rows: impl Iterator<Item = R> + Send,
     ) -> Result<u64, StoreError> {
-        self.insert(rows).await
+        self.insert::<EventRow<'a>, R>(rows).await
     }
 
     /// Stores runs; returns how many. What holds for [`Store::insert_events`] holds here.
-    pub async fn insert_runs<'a>(
+    pub async fn insert_runs<'a, R: Borrow<RunRow<'a>> + Send>(
         &self,
-        rows: impl Iterator<Item = RunRow<'a>> + Send,
+        rows: impl Iterator<Item = R> + Send,
     ) -> Result<u64, StoreError> {
-        self.insert(rows).await
+        self.insert::<RunRow<'a>, R>(rows).await
     }
 
-    async fn insert<R: TableRow + Send>(
+    async fn insert<T: TableRow, R: Borrow<T> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
     ) -> Result<u64, StoreError> {
         let started = Instant::now();
-        let outcome = self.send(rows).await.map_err(|error| match error {
+        let outcome = self.send::<T, R>(rows).await.map_err(|error| match error {
             StoreError::TimedOut(_) => StoreError::TimedOut(self.config.insert_timeout),
             other => other,
         });
-        let table = &[R::TABLE];
+        let table = &[T::TABLE];
         match &outcome {
             Ok(sent) => {
                 self.metrics
@@ -78,14 +79,14 @@ impl Store {
         outcome.map(|sent| sent.rows)
     }
 
-    async fn send<R: TableRow + Send>(
+    async fn send<T: TableRow, R: Borrow<T> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
     ) -> Result<Sent, StoreError> {
         let statement = format!(
             "INSERT INTO {}({}) FORMAT RowBinary",
-            R::TABLE,
-            R::columns()
+            T::TABLE,
+            T::columns()
         );
         let mut insert = self.client.insert_formatted_with(statement).with_timeouts(
             Some(self.config.send_timeout),
@@ -97,7 +98,7 @@ impl Store {
         let mut sent = Sent { rows: 0, bytes: 0 };
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
         for row in rows {
-            row.encode(&mut buffer);
+            row.borrow().encode(&mut buffer);
             sent.rows += 1;
             if buffer.len() >= CHUNK_BYTES - CHUNK_SLACK_BYTES {
                 sent.bytes += buffer.len() as u64;

@@ -1,12 +1,12 @@
 //! The runs a micro-batch touches, and those whose lineage it reaches.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use schemas::fold::RunState;
 use store::states::{StoredRun, run_hash};
 
-use super::{Base, Delta, Node, Nodes, Resolved, RunKey, Scope};
+use super::{Base, Delta, KeyMap, KeySet, Node, Nodes, Resolved, RunKey, Scope};
 use crate::ProcessorError;
 use crate::hot::{HotRun, HotRuns};
 use crate::known::Known;
@@ -36,9 +36,9 @@ pub struct Sources<'a> {
 pub struct Working {
     nodes: Nodes,
     /// Runs that were looked for and have no row.
-    absent: HashSet<RunKey>,
+    absent: KeySet,
     /// Children by parent, as far as they are in the set.
-    children: HashMap<RunKey, Vec<RunKey>>,
+    children: KeyMap<Vec<RunKey>>,
     /// Hashes of unknown parents that runs of this set name.
     orphaned: Vec<u64>,
 }
@@ -47,7 +47,7 @@ impl Working {
     /// Brings together what a micro-batch says and what is known, and settles the lineage of all it reaches.
     pub async fn settle(
         scopes: &[Scope],
-        deltas: HashMap<RunKey, Delta>,
+        deltas: KeyMap<Delta>,
         sources: Sources<'_>,
     ) -> Result<Self, ProcessorError> {
         let mut working = Self::default();
@@ -102,18 +102,14 @@ impl Working {
     }
 
     /// Folds the micro-batch into what was loaded; returns the runs whose lineage has to be looked at.
-    fn join(
-        &mut self,
-        deltas: HashMap<RunKey, Delta>,
-        careful: bool,
-    ) -> Result<Touched, ProcessorError> {
+    fn join(&mut self, deltas: KeyMap<Delta>, careful: bool) -> Result<Touched, ProcessorError> {
         let mut touched = Touched::default();
         for (key, delta) in deltas {
             self.absent.remove(&key);
             match self.nodes.nodes.get_mut(&key) {
                 Some(node) => {
                     let before = Links::of(&node.state);
-                    node.state.join(delta.state);
+                    node.state.join(*delta.state);
                     node.encoded = node.state.encode()?.into();
                     let after = Links::of(&node.state);
                     if careful || before.parent != after.parent && !before.parent.is_empty() {
@@ -126,11 +122,10 @@ impl Working {
                 None => {
                     touched.frontier.insert(key);
                     let encoded = delta.state.encode()?.into();
-                    let nothing: Arc<str> = "".into();
                     let resolved = Resolved {
                         root: delta.run_id.clone(),
-                        agent: nothing.clone(),
-                        user_email: nothing,
+                        agent: lineage::nothing(),
+                        user_email: lineage::nothing(),
                     };
                     let Delta {
                         scope,
@@ -178,26 +173,22 @@ impl Working {
             mut frontier,
             rewired,
         } = touched;
-        let mut asked = HashSet::new();
+        let mut asked = KeySet::default();
         while !frontier.is_empty() {
-            let before: HashMap<RunKey, Resolved> = frontier
-                .iter()
-                .filter_map(|key| {
-                    self.nodes
-                        .get(*key)
-                        .map(|node| (*key, node.resolved.clone()))
-                })
-                .collect();
-            self.load_parents(&frontier, sources).await?;
-            if let Round::Widen(keys) = lineage::resolve(&mut self.nodes, &frontier, &rewired) {
-                // Begin again with the wider frontier, from the same values.
-                for (key, resolved) in before {
-                    if let Some(node) = self.nodes.get_mut(key) {
-                        node.resolved = resolved;
+            let mut before = KeyMap::default();
+            loop {
+                for key in &frontier {
+                    // A new run counts as changed the first time whatever comes out.
+                    let is_first = |node: &Node| node.is_new() && !asked.contains(key);
+                    if let Some(node) = self.nodes.get(*key).filter(|node| !is_first(node)) {
+                        before.entry(*key).or_insert_with(|| node.resolved.clone());
                     }
                 }
-                frontier.extend(keys);
-                continue;
+                self.load_parents(&frontier, sources).await?;
+                match lineage::resolve(&mut self.nodes, &frontier, &rewired) {
+                    Round::Settled => break,
+                    Round::Widen(keys) => frontier.extend(keys),
+                }
             }
             let changed: Vec<RunKey> = frontier
                 .iter()
@@ -205,7 +196,9 @@ impl Working {
                 .filter(|key| {
                     self.nodes.get(*key).is_some_and(|node| {
                         (node.is_new() || sources.careful) && !asked.contains(key)
-                            || before.get(key) != Some(&node.resolved)
+                            || before
+                                .get(key)
+                                .is_some_and(|before| *before != node.resolved)
                     })
                 })
                 .collect();
@@ -225,10 +218,10 @@ impl Working {
 
     async fn load_parents(
         &mut self,
-        frontier: &HashSet<RunKey>,
+        frontier: &KeySet,
         sources: Sources<'_>,
     ) -> Result<(), ProcessorError> {
-        let mut wanted = HashMap::new();
+        let mut wanted = KeyMap::default();
         for key in frontier {
             let Some(node) = self.nodes.get(*key) else {
                 continue;
@@ -263,7 +256,7 @@ impl Working {
     async fn load_children(
         &mut self,
         changed: &[RunKey],
-        asked: &mut HashSet<RunKey>,
+        asked: &mut KeySet,
         sources: Sources<'_>,
     ) -> Result<(), ProcessorError> {
         let mut parents: HashMap<usize, Vec<Arc<str>>> = HashMap::new();
@@ -330,7 +323,7 @@ impl Working {
                     resolved: hot.resolved,
                     keys: vec![hot.started_at_ms],
                 };
-                let state = RunState::decode(&base.encoded)?;
+                let state = Box::new(RunState::decode(&base.encoded)?);
                 let encoded = base.encoded.clone();
                 let may_have_children = hot.may_have_children;
                 self.insert(
@@ -422,9 +415,9 @@ impl Working {
 /// Runs whose lineage a micro-batch may have changed.
 #[derive(Debug, Default)]
 struct Touched {
-    frontier: HashSet<RunKey>,
+    frontier: KeySet,
     /// Those that named another parent before.
-    rewired: HashSet<RunKey>,
+    rewired: KeySet,
 }
 
 /// How many runs were found where.
@@ -438,7 +431,7 @@ struct Loaded {
 struct Found {
     scope: usize,
     run_id: Arc<str>,
-    state: RunState,
+    state: Box<RunState>,
     /// That state's bytes: more than the base's where an interrupted write left several rows.
     encoded: Arc<[u8]>,
     base: Base,
@@ -470,7 +463,7 @@ fn joined(
     mut rows: Vec<StoredRun>,
 ) -> Result<Found, ProcessorError> {
     rows.sort_by_key(|row| (row.version, row.is_deleted == 0));
-    let mut state = RunState::default();
+    let mut state = Box::<RunState>::default();
     for row in &rows {
         state.join(RunState::decode(&row.state)?);
     }

@@ -329,7 +329,10 @@ impl RunState {
 
     /// The bytes the `runs` table keeps.
     pub fn encode(&self) -> Result<Vec<u8>, StateFault> {
-        Ok(postcard::to_extend(self, vec![FORMAT])?)
+        // A run of two events with both previews takes about this much.
+        let mut bytes = Vec::with_capacity(768);
+        bytes.push(FORMAT);
+        Ok(postcard::to_extend(self, bytes)?)
     }
 
     /// Reads those bytes back.

@@ -1,0 +1,129 @@
+//! What an event costs in the processor, without log and tables: `cargo run --release -p processor --example fold_bench`.
+//!
+//! Prints microseconds of one core per event for decoding with folding, and for a whole step with rows, at 1 KB per
+//! event, 100 events per record, two events per run.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+use async_trait::async_trait;
+use eventlog::{Position, Record, StoredRecord};
+use processor::batch::{MicroBatch, Scope, Sources};
+use processor::hot::HotRuns;
+use processor::known::Known;
+use processor::{Metrics, ProcessorConfig, Tables, step};
+use schemas::ids::{AppId, ProjectId};
+use schemas::record::RecordHeader;
+use serde_json::json;
+use store::StoreError;
+use store::rows::{EventRow, RunRow};
+use store::states::{Child, StoredRun};
+
+const RECORDS: usize = 200;
+const EVENTS_PER_RECORD: usize = 100;
+const ROUNDS: u64 = 20;
+
+struct Nowhere;
+
+#[async_trait]
+impl Tables for Nowhere {
+    async fn load_states(&self, _: &Scope, _: &[&str]) -> Result<Vec<StoredRun>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn children_of(&self, _: &Scope, _: &[&str]) -> Result<Vec<Child>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
+        std::hint::black_box((events, runs));
+        Ok(())
+    }
+
+    async fn known_runs(&self, _: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    async fn waiting_parents(&self, _: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+}
+
+fn records(round: u64) -> Vec<StoredRecord> {
+    let text = "The quick brown fox jumps over the lazy dog. ".repeat(15);
+    (0..RECORDS)
+        .map(|at| {
+            let header = RecordHeader {
+                project: ProjectId::new("default"),
+                app: AppId::new(format!("app-{}", at % 20)),
+                received_at_ms: 1_795_132_900_000,
+                events: EVENTS_PER_RECORD as u32,
+            };
+            let events: Vec<_> = (0..EVENTS_PER_RECORD)
+                .map(|event| {
+                    let run = format!("run-{round}-{at}-{}", event / 2);
+                    let name = ["llm_start", "llm_end"][event % 2];
+                    let mut event = json!({
+                        "name": name, "run_id": run, "type": "llm", "timestamp": "2026-11-20T00:00:00.123Z",
+                        "model": "gpt-4o-mini", "metadata": {"agent": "planner", "user_email": "ada@example.com"},
+                        "tags": ["bench", "v1"],
+                    });
+                    let field = if name == "llm_start" { "input" } else { "output" };
+                    event[field] = json!({"messages": [{"role": "user", "content": text}]});
+                    event
+                })
+                .collect();
+            let record = Record {
+                key: header.key().into(),
+                headers: header.encode().into_iter().map(|(name, value)| (name, value.into())).collect(),
+                payload: json!({ "events": events }).to_string().into(),
+            };
+            StoredRecord { position: Position { partition: 0, offset: round * 1000 + at as u64 }, record }
+        })
+        .collect()
+}
+
+/// Seconds this thread was on a core: what other processes do meanwhile does not count (Linux).
+fn cpu_seconds() -> f64 {
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    schedstat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let hot = HotRuns::new(&ProcessorConfig::default());
+    let known = Known::load(&Nowhere).await.unwrap();
+    let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+    let sources = Sources {
+        tables: &Nowhere,
+        hot: &hot,
+        known: &known,
+        metrics: &metrics,
+        careful: false,
+    };
+    let rounds: Vec<_> = (0..ROUNDS).map(records).collect();
+    let events = (RECORDS * EVENTS_PER_RECORD) as u64 * ROUNDS;
+    let bytes: usize = rounds
+        .iter()
+        .flatten()
+        .map(|record| record.record.payload.len())
+        .sum();
+    let started = cpu_seconds();
+    for records in &rounds {
+        std::hint::black_box(MicroBatch::fold(records));
+    }
+    let folded = cpu_seconds() - started;
+    let started = cpu_seconds();
+    for records in &rounds {
+        step::store(records, sources, 0).await.unwrap();
+    }
+    let stepped = cpu_seconds() - started;
+    println!("{events} events of {} bytes", bytes as u64 / events);
+    println!(
+        "decode and fold: {:.2} us/event",
+        folded * 1e6 / events as f64
+    );
+    println!(
+        "whole step:      {:.2} us/event",
+        stepped * 1e6 / events as f64
+    );
+}
