@@ -24,10 +24,10 @@ pub const LIMIT_MAX: u32 = 1000;
 pub const FILTER_TAGS: usize = 64;
 /// Metadata keys in one filter; each reads the whole metadata column.
 pub const FILTER_METADATA_KEYS: usize = 16;
-/// Bytes of the text searched for.
-pub const FILTER_TEXT_BYTES: usize = 512;
-/// Bytes of a cursor: its longest content is a project, an app and a run id.
-pub const CURSOR_BYTES: usize = 1024;
+/// Characters of the text searched for.
+pub const FILTER_TEXT_CHARS: usize = 512;
+/// Characters of a cursor: its longest content is a project, an app and a run id.
+pub const CURSOR_CHARS: usize = 1024;
 /// The largest latency (seconds) and cost (dollars) a filter takes: far above any real one, and exact in every type used.
 pub const FILTER_NUMBER_MAX: u64 = 1_000_000_000;
 /// A run that is still `started` this long after its start is stale, milliseconds: API.md.
@@ -266,12 +266,12 @@ pub fn invalid_parameter(parameter: &str, value: &str, allowed: &str) -> Fault {
     .with_details(json!({"parameter": parameter, "value": shown, "allowed": allowed}))
 }
 
-/// Bytes a text parameter may have.
-fn text_bytes(parameter: &str) -> usize {
+/// Characters a text parameter may have: as many as what it is compared with may have bytes.
+fn text_length(parameter: &str) -> usize {
     match parameter {
         "app_id" | "thread_id" | "parent_run_id" | "project_id" => ID_BYTES,
-        "q" => FILTER_TEXT_BYTES,
-        "cursor" => CURSOR_BYTES,
+        "q" => FILTER_TEXT_CHARS,
+        "cursor" => CURSOR_CHARS,
         _ => NAME_BYTES,
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{
     FILTER_METADATA_KEYS, FILTER_NUMBER_MAX, FILTER_TAGS, FeedbackFilter, LIMIT_MAX, RunQuery,
-    Sort, invalid_parameter, text_bytes,
+    Sort, invalid_parameter, text_length,
 };
 use crate::fault::Fault;
 use crate::fold::Status;
@@ -160,12 +160,13 @@ fn ordered(query: &RunQuery) -> Result<(), Fault> {
 }
 
 fn text(name: &str, value: &str) -> Result<Option<String>, Fault> {
-    let bytes = text_bytes(name);
-    if value.is_empty() || value.len() > bytes {
+    // Characters, not bytes: it is what a client can count, and a longer text only finds nothing.
+    let most = text_length(name);
+    if value.is_empty() || value.chars().count() > most {
         return Err(invalid_parameter(
             name,
             value,
-            &format!("text of 1 to {bytes} bytes"),
+            &format!("text of 1 to {most} characters"),
         ));
     }
     Ok(Some(value.to_owned()))
@@ -310,7 +311,7 @@ fn date_ms(value: &str, edge: Edge) -> Option<UnixMs> {
 
 /// Adds the tags of one parameter: separated by commas, except in the `[]` forms, where a comma belongs to the tag.
 fn add_tags(tags: &mut BTreeSet<String>, name: &str, value: &str) -> Result<(), Fault> {
-    let bytes = text_bytes(name);
+    let most = text_length(name);
     let separator = |letter: char| letter == ',' && !name.ends_with("[]");
     let given: Vec<&str> = value
         .split(separator)
@@ -320,13 +321,16 @@ fn add_tags(tags: &mut BTreeSet<String>, name: &str, value: &str) -> Result<(), 
     tags.extend(
         given
             .iter()
-            .filter(|tag| tag.len() <= bytes)
+            .filter(|tag| tag.chars().count() <= most)
             .take(FILTER_TAGS + 1)
             .map(|tag| (*tag).to_owned()),
     );
-    if given.is_empty() || given.iter().any(|tag| tag.len() > bytes) || tags.len() > FILTER_TAGS {
+    if given.is_empty()
+        || given.iter().any(|tag| tag.chars().count() > most)
+        || tags.len() > FILTER_TAGS
+    {
         let allowed = format!(
-            "1 to {FILTER_TAGS} tags of 1 to {bytes} bytes, repeated or separated by commas"
+            "1 to {FILTER_TAGS} tags of 1 to {most} characters, repeated or separated by commas"
         );
         return Err(invalid_parameter(name, value, &allowed));
     }
