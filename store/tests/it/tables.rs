@@ -121,7 +121,13 @@ async fn one_insert_is_one_part_per_day_however_many_days() {
 #[tokio::test]
 async fn nothing_to_insert_is_no_insert() {
     let store = database().await.unwrap();
-    assert_eq!(store.insert_events(std::iter::empty()).await.unwrap(), 0);
+    assert_eq!(
+        store
+            .insert_events(std::iter::empty::<store::rows::EventRow<'_>>())
+            .await
+            .unwrap(),
+        0
+    );
 }
 
 #[tokio::test]
