@@ -85,18 +85,29 @@ class Server:
         assert self.process.wait(60) == 0, self.logs()
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    running = Server(tmp_path_factory.mktemp("server"))
+def running_server(folder):
+    """A server from ready to stopped; what it logged holds no secret and no content (X2)."""
+    running = Server(folder)
     try:
         yield running
         running.stop()
-        # (X2) neither secret nor message content is in the logs.
         logged = running.logs()
         assert running.key not in logged and running.token not in logged
         assert stub_openai.ANSWER not in logged
     finally:
         running.process.kill()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """The server most tests share."""
+    yield from running_server(tmp_path_factory.mktemp("server"))
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """A server for a test that changes what the others rely on."""
+    yield from running_server(tmp_path)
 
 
 @pytest.fixture(scope="session")

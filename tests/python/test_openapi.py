@@ -6,17 +6,18 @@ import pathlib
 import subprocess
 import sys
 
-SECONDS = 150
 EXAMPLES = 25
 
 
-def run_schemathesis(server, tmp_path, secret, *arguments):
+def run_schemathesis(server, tmp_path, secret, seconds, *arguments):
     document = server.get("/api/openapi.json")
     assert document.status_code == 200
     path = tmp_path / "openapi.json"
     path.write_text(json.dumps(document.json()))
     command = [
         pathlib.Path(sys.executable).parent / "schemathesis",
+        "--config-file",
+        pathlib.Path(__file__).parent / "schemathesis.toml",
         "run",
         path,
         "--url",
@@ -26,7 +27,7 @@ def run_schemathesis(server, tmp_path, secret, *arguments):
         "--max-examples",
         str(EXAMPLES),
         "--max-time",
-        str(SECONDS),
+        str(seconds),
         "--request-timeout",
         "30",
         "--workers",
@@ -37,15 +38,27 @@ def run_schemathesis(server, tmp_path, secret, *arguments):
         "all",
         *arguments,
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS * 3)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=seconds * 5)
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-30000:] + done.stderr[-5000:]
     assert server.get("/health/ready").ok
+    return done.stdout
 
 
-def test_the_server_keeps_to_its_document(server, tmp_path):
-    run_schemathesis(server, tmp_path, server.token, "--exclude-path", "/api/report")
+def test_the_server_keeps_to_its_document(own_server, tmp_path):
+    # A run under the id that the walk tries first, so that it meets one.
+    own_server.report({"events": [{"name": "agent_call", "run_id": "0", "timestamp": "2026-11-20T10:00:00.000Z"}]})
+    own_server.runs(1)
+    # Revoking has a test of its own: the walk would revoke the token it walks with.
+    arguments = ["--exclude-path", "/api/report", "--exclude-operation-id", "revoke_token"]
+    output = run_schemathesis(own_server, tmp_path, own_server.token, 80, *arguments)
+    assert "Authentication failed" not in output, output
 
 
-def test_reporting_keeps_to_its_document(server, tmp_path):
-    run_schemathesis(server, tmp_path, server.key, "--include-path", "/api/report")
+def test_reporting_keeps_to_its_document(own_server, tmp_path):
+    output = run_schemathesis(own_server, tmp_path, own_server.key, 30, "--include-path", "/api/report")
+    assert "Authentication failed" not in output, output
+
+
+def test_revoking_tokens_keeps_to_its_document(own_server, tmp_path):
+    run_schemathesis(own_server, tmp_path, own_server.token, 10, "--include-operation-id", "revoke_token", "--phases", "coverage,fuzzing")

@@ -66,7 +66,7 @@ pub(crate) struct MakeKey {
     project_id: String,
     /// What people call it.
     #[serde(default)]
-    #[schema(max_length = 128)]
+    #[schema(max_length = 512)]
     name: String,
     /// `report`, `read`; both unless given.
     #[serde(default = "both_scopes")]
@@ -110,7 +110,7 @@ pub(crate) struct MadeKey {
 
 /// List API keys
 #[utoipa::path(get, path = "/api/internal/keys", operation_id = "list_keys", tag = "administration",
-    params(("project_id" = Option<String>, Query, description = "Only keys of this project", min_length = 1, max_length = 64)),
+    params(("project_id" = Option<String>, Query, description = "Only keys of this project", min_length = 1, max_length = 256)),
     responses(
         (status = 200, description = "Those of the projects the token reaches, without secrets", body = KeyList),
         (status = 400, description = "An unknown parameter", body = FaultBody),

@@ -61,13 +61,19 @@ pub(crate) struct PutProject {
     #[schema(pattern = "^[a-z0-9-]{1,64}$")]
     project_id: String,
     /// App of events that name none; `default` for a new project.
-    #[schema(min_length = 1, max_length = 64)]
+    #[schema(min_length = 1, max_length = 256)]
     default_app: Option<String>,
     /// Apps whose events are accepted without a key, for old clients that can send none. An app belongs to one
     /// project in this.
-    #[schema(max_items = 1000)]
+    #[schema(value_type = Option<Vec<AppIdText>>, max_items = 1000)]
     keyless_app_ids: Option<Vec<String>>,
 }
+
+/// An app id.
+#[derive(ToSchema)]
+#[schema(min_length = 1, max_length = 256)]
+#[allow(dead_code, reason = "documents the items of a list, which an attribute on the list cannot")]
+pub(crate) struct AppIdText(String);
 
 /// List projects
 #[utoipa::path(get, path = "/api/internal/projects", operation_id = "list_projects", tag = "administration",

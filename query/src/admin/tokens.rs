@@ -66,7 +66,7 @@ pub(crate) struct TokenList {
 pub(crate) struct MakeToken {
     /// Whose it is.
     #[serde(default)]
-    #[schema(max_length = 128)]
+    #[schema(max_length = 512)]
     name: String,
     /// What its bearer may do.
     #[schema(value_type = RoleName)]
