@@ -72,7 +72,10 @@ pub(crate) struct PutProject {
 /// An app id.
 #[derive(ToSchema)]
 #[schema(min_length = 1, max_length = 256)]
-#[allow(dead_code, reason = "documents the items of a list, which an attribute on the list cannot")]
+#[allow(
+    dead_code,
+    reason = "documents the items of a list, which an attribute on the list cannot"
+)]
 pub(crate) struct AppIdText(String);
 
 /// List projects
