@@ -45,8 +45,9 @@ $(CLIENTS)/ready: tests/python/clients.txt
 	$(CLIENTS)/bin/python -m pip install $(PIP_FLAGS) -r $<
 	@touch $@
 
-bench: engine build ## Load generator against a server of its own; prints the numbers of docs/guide/benchmark.md.
-	target/release/spindle bench
+BENCH_FLAGS ?= --duration 20s --verify
+bench: engine build ## A release server of its own and the load generator against it; docs/guide/benchmark.md says what the numbers mean.
+	tests/bench.sh $(BENCH_FLAGS)
 
 clean:
 	cargo clean
