@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
 use eventlog::StoredRecord;
-use schemas::fold::RunState;
+use schemas::fold::{Previews, RunState, StateFault};
 use schemas::ids::{AppId, ProjectId};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
@@ -102,11 +102,48 @@ impl Resolved {
     }
 }
 
+/// A run's state as the table keeps it: equal states are equal snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The fold's state without its previews.
+    pub state: Arc<[u8]>,
+    /// Beginning of the input.
+    pub input_preview: Arc<str>,
+    /// Beginning of the output.
+    pub output_preview: Arc<str>,
+}
+
+impl Snapshot {
+    /// Encodes a state.
+    pub fn of(state: &RunState) -> Result<Self, StateFault> {
+        let previews = state.previews();
+        Ok(Self {
+            state: state.encode()?.into(),
+            input_preview: previews.input.into(),
+            output_preview: previews.output.into(),
+        })
+    }
+
+    /// Decodes it.
+    pub fn decode(&self) -> Result<RunState, StateFault> {
+        let previews = Previews {
+            input: &self.input_preview,
+            output: &self.output_preview,
+        };
+        RunState::decode(&self.state, previews)
+    }
+
+    /// Bytes it takes.
+    pub fn bytes(&self) -> usize {
+        self.state.len() + self.input_preview.len() + self.output_preview.len()
+    }
+}
+
 /// What is stored of a run.
 #[derive(Clone, Debug)]
 struct Base {
     version: u64,
-    encoded: Arc<[u8]>,
+    snapshot: Snapshot,
     resolved: Resolved,
     /// Where it has rows that are not tombstones: one, unless something was interrupted.
     keys: Vec<i64>,
@@ -121,8 +158,8 @@ pub struct Node {
     pub run_id: Arc<str>,
     /// The fold of all that is known. Boxed like everywhere here: maps move their values when they grow.
     pub state: Box<RunState>,
-    /// The same, as stored.
-    pub encoded: Arc<[u8]>,
+    /// The same, as it is stored.
+    pub snapshot: Snapshot,
     /// Root and what is inherited, as far as it is settled.
     pub resolved: Resolved,
     /// Whether any run may name this one as its parent.
@@ -134,7 +171,7 @@ impl Node {
     /// Whether what is stored is not this.
     pub fn is_changed(&self) -> bool {
         self.base.as_ref().is_none_or(|base| {
-            base.encoded != self.encoded
+            base.snapshot != self.snapshot
                 || base.resolved != self.resolved
                 || base.keys != [self.state.started_at_ms()]
         })

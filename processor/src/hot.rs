@@ -3,19 +3,17 @@
 //! Kept as bytes, the same the table keeps: a fraction of the decoded state's memory. An entry is put in only after
 //! the row it stands for is stored, so that what is found here is never ahead of the table.
 
-use std::sync::Arc;
-
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
-use crate::batch::{BuildKeyHasher, Resolved, RunKey};
+use crate::batch::{BuildKeyHasher, Resolved, RunKey, Snapshot};
 use crate::config::ProcessorConfig;
 
 /// What a run's next event needs of it.
 #[derive(Clone, Debug)]
 pub struct HotRun {
-    /// The fold's state, encoded.
-    pub state: Arc<[u8]>,
+    /// The fold's state.
+    pub snapshot: Snapshot,
     /// Version of the row.
     pub version: u64,
     /// The row's key: when the run starts.
@@ -39,7 +37,7 @@ impl HotRuns {
             .max_capacity(config.hot_bytes)
             .weigher(|_: &RunKey, run: &HotRun| {
                 // Beside the bytes: the entry, its key, and moka's own nodes.
-                u32::try_from(run.state.len() + run.resolved.bytes() + 280).unwrap_or(u32::MAX)
+                u32::try_from(run.snapshot.bytes() + run.resolved.bytes() + 320).unwrap_or(u32::MAX)
             })
             // The newest runs are the ones that go on; how often a run was touched before says nothing.
             .eviction_policy(EvictionPolicy::lru())

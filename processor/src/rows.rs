@@ -109,7 +109,7 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
         first_event_at,
         last_event_at,
         updated_at: now_ms,
-        state: &node.encoded,
+        state: &node.snapshot.state,
     }
 }
 

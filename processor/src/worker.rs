@@ -9,13 +9,13 @@ use chrono::Utc;
 use eventlog::{Delivery, Fetch, LogError, Member, Record, StoredRecord};
 use tokio::sync::watch;
 
-use crate::ProcessorError;
 use crate::batch::Sources;
 use crate::decode::Poison;
 use crate::known::Known;
 use crate::patient::{Patient, Pause};
 use crate::processor::{Processor, stopped_by};
 use crate::step::{self, Stored};
+use crate::{GROUP, ProcessorError};
 
 /// The largest record a log takes.
 const RECORD_BYTES_MAX: usize = 16 << 20;
@@ -27,9 +27,17 @@ pub(crate) struct Worker {
     known: Arc<Known>,
     member: Box<dyn Member>,
     stop: watch::Receiver<bool>,
-    /// Payload bytes of each partition that may have been stored in part by whoever had it before: see
-    /// [`Sources::careful`]. A micro-batch is the most that anyone stores without committing.
-    unproven: BTreeMap<u32, usize>,
+    /// By partition, what may have been stored in part by whoever had it before: see [`Sources::careful`].
+    unproven: BTreeMap<u32, Unproven>,
+}
+
+/// The records somebody else may have begun to store without committing them.
+#[derive(Clone, Copy, Debug)]
+struct Unproven {
+    /// They are below this offset: the log's end when the partition was taken over.
+    end: u64,
+    /// They have no more payload bytes than this: a micro-batch is the most that anyone stores at once.
+    bytes: usize,
 }
 
 /// What gathering ended with.
@@ -72,22 +80,26 @@ impl Worker {
             if !gathered.records.is_empty() && !self.process(gathered.records).await? {
                 return Ok(());
             }
-            self.heed(gathered.then);
+            self.heed(gathered.then).await;
         }
         Ok(())
     }
 
     /// Follows what the log says about this member's partitions.
-    fn heed(&mut self, delivery: Option<Delivery>) {
+    async fn heed(&mut self, delivery: Option<Delivery>) {
         match delivery {
             Some(Delivery::Assigned(positions)) => {
                 tracing::debug!(log.positions = ?positions, "assigned");
+                // Where the end cannot be seen now, care is taken as far as the bytes reach.
+                let lags = self.processor.log.lag(GROUP).await.unwrap_or_default();
                 // The record that made the batch full may have gone over its bound.
                 let bytes = self.processor.config.batch_bytes + RECORD_BYTES_MAX;
-                let assigned = positions
-                    .into_iter()
-                    .map(|position| (position.partition, bytes));
-                self.unproven.extend(assigned);
+                for position in positions {
+                    let lag = lags.iter().find(|lag| lag.partition == position.partition);
+                    let end = lag.map_or(u64::MAX, |lag| lag.end);
+                    self.unproven
+                        .insert(position.partition, Unproven { end, bytes });
+                }
             }
             Some(Delivery::Revoked(partitions) | Delivery::Lost(partitions)) => {
                 tracing::debug!(log.partitions = ?partitions, "no longer assigned");
@@ -104,12 +116,14 @@ impl Worker {
         let mut careful = false;
         for record in records {
             let partition = record.position.partition;
-            if let Some(left) = self.unproven.get_mut(&partition) {
-                careful = true;
-                *left = left.saturating_sub(record.record.payload.len().max(1));
-                if *left == 0 {
-                    self.unproven.remove(&partition);
-                }
+            let Some(unproven) = self.unproven.get_mut(&partition) else {
+                continue;
+            };
+            let is_proven = record.position.offset >= unproven.end || unproven.bytes == 0;
+            unproven.bytes = unproven.bytes.saturating_sub(record.record.payload.len());
+            careful |= !is_proven;
+            if is_proven {
+                self.unproven.remove(&partition);
             }
         }
         careful

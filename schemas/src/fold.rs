@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use register::{First, Last, Stamp};
-pub use state::{ErrorSummary, RunState, StateFault};
+pub use state::{ErrorSummary, Previews, RunState, StateFault};
 
 use crate::limits;
 

@@ -53,7 +53,11 @@ pub struct StoredRun {
     pub agent: String,
     /// Its own user or the nearest ancestor's.
     pub user_email: String,
-    /// The fold's state.
+    /// Beginning of the input: part of the fold's state.
+    pub input_preview: String,
+    /// Beginning of the output: part of the fold's state.
+    pub output_preview: String,
+    /// The rest of the fold's state.
     #[serde(with = "raw_bytes")]
     pub state: Vec<u8>,
 }
@@ -76,7 +80,7 @@ impl Store {
         app: &str,
         run_ids: &[&str],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        let sql = "SELECT run_id, started_at, version, is_deleted, parent_run_id, root_run_id, agent, user_email, state FROM runs \
+        let sql = "SELECT run_id, started_at, version, is_deleted, parent_run_id, root_run_id, agent, user_email, input_preview, output_preview, state FROM runs \
                    WHERE project_id = {project:String} AND app_id = {app:String} AND run_id IN {ids:Array(String)} \
                    ORDER BY version DESC LIMIT 1 BY started_at, run_id";
         let mut found = Vec::with_capacity(run_ids.len());

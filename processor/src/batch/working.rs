@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schemas::fold::RunState;
 use store::states::{StoredRun, run_hash};
 
-use super::{Base, Delta, KeyMap, KeySet, Node, Nodes, Resolved, RunKey, Scope};
+use super::{Base, Delta, KeyMap, KeySet, Node, Nodes, Resolved, RunKey, Scope, Snapshot};
 use crate::ProcessorError;
 use crate::hot::{HotRun, HotRuns};
 use crate::known::Known;
@@ -91,7 +91,7 @@ impl Working {
                 _ => node.version(&scopes[node.scope]),
             };
             let hot = HotRun {
-                state: node.encoded,
+                snapshot: node.snapshot,
                 version,
                 started_at_ms: node.state.started_at_ms(),
                 resolved: node.resolved,
@@ -110,7 +110,7 @@ impl Working {
                 Some(node) => {
                     let before = Links::of(&node.state);
                     node.state.join(*delta.state);
-                    node.encoded = node.state.encode()?.into();
+                    node.snapshot = Snapshot::of(&node.state)?;
                     let after = Links::of(&node.state);
                     if careful || before.parent != after.parent && !before.parent.is_empty() {
                         touched.rewired.insert(key);
@@ -121,7 +121,7 @@ impl Working {
                 }
                 None => {
                     touched.frontier.insert(key);
-                    let encoded = delta.state.encode()?.into();
+                    let snapshot = Snapshot::of(&delta.state)?;
                     let resolved = Resolved {
                         root: delta.run_id.clone(),
                         agent: lineage::nothing(),
@@ -136,7 +136,7 @@ impl Working {
                         scope,
                         run_id,
                         state,
-                        encoded,
+                        snapshot,
                         resolved,
                         may_have_children: false,
                         base: None,
@@ -319,12 +319,12 @@ impl Working {
                 loaded.hot += 1;
                 let base = Base {
                     version: hot.version,
-                    encoded: hot.state,
+                    snapshot: hot.snapshot,
                     resolved: hot.resolved,
                     keys: vec![hot.started_at_ms],
                 };
-                let state = Box::new(RunState::decode(&base.encoded)?);
-                let encoded = base.encoded.clone();
+                let state = Box::new(base.snapshot.decode()?);
+                let snapshot = base.snapshot.clone();
                 let may_have_children = hot.may_have_children;
                 self.insert(
                     key,
@@ -332,7 +332,7 @@ impl Working {
                         scope,
                         run_id,
                         state,
-                        encoded,
+                        snapshot,
                         base,
                         may_have_children,
                     },
@@ -379,7 +379,7 @@ impl Working {
             scope,
             run_id,
             state,
-            encoded,
+            snapshot,
             base,
             may_have_children,
         } = found;
@@ -388,7 +388,7 @@ impl Working {
             scope,
             run_id,
             state,
-            encoded,
+            snapshot,
             resolved,
             may_have_children,
             base: Some(base),
@@ -432,8 +432,8 @@ struct Found {
     scope: usize,
     run_id: Arc<str>,
     state: Box<RunState>,
-    /// That state's bytes: more than the base's where an interrupted write left several rows.
-    encoded: Arc<[u8]>,
+    /// The same: more than the base's where an interrupted write left several rows.
+    snapshot: Snapshot,
     base: Base,
     may_have_children: bool,
 }
@@ -465,7 +465,7 @@ fn joined(
     rows.sort_by_key(|row| (row.version, row.is_deleted == 0));
     let mut state = Box::<RunState>::default();
     for row in &rows {
-        state.join(RunState::decode(&row.state)?);
+        state.join(snapshot(row).decode()?);
     }
     let newest = rows.last();
     let text = |pick: fn(&StoredRun) -> &String| {
@@ -477,9 +477,7 @@ fn joined(
     let base = Base {
         version: newest.map_or(0, |row| row.version),
         // What the newest row holds: if the join knows more, the run counts as changed.
-        encoded: newest
-            .map(|row| Arc::from(row.state.as_slice()))
-            .unwrap_or_default(),
+        snapshot: newest.map(snapshot).unwrap_or_default(),
         resolved: Resolved {
             root: text(|row| &row.root_run_id),
             agent: text(|row| &row.agent),
@@ -491,19 +489,27 @@ fn joined(
             .map(|row| row.started_at)
             .collect(),
     };
-    let encoded = if rows.len() > 1 {
-        state.encode()?.into()
+    let snapshot = if rows.len() > 1 {
+        Snapshot::of(&state)?
     } else {
-        base.encoded.clone()
+        base.snapshot.clone()
     };
     Ok(Found {
         scope,
         run_id,
         state,
-        encoded,
+        snapshot,
         base,
         may_have_children: true,
     })
+}
+
+fn snapshot(row: &StoredRun) -> Snapshot {
+    Snapshot {
+        state: row.state.as_slice().into(),
+        input_preview: row.input_preview.as_str().into(),
+        output_preview: row.output_preview.as_str().into(),
+    }
 }
 
 fn hash(scope: &Scope, run_id: &str) -> u64 {

@@ -219,6 +219,8 @@ fn owned(row: &RunRow<'_>) -> Row {
             root_run_id: row.root_run_id.to_owned(),
             agent: row.agent.to_owned(),
             user_email: row.user_email.to_owned(),
+            input_preview: row.input_preview.to_owned(),
+            output_preview: row.output_preview.to_owned(),
             state: row.state.to_vec(),
         },
         columns: json!({

@@ -10,7 +10,8 @@ use crate::timestamp::UnixMs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stamp {
     timestamp_ms: UnixMs,
-    tie: u64,
+    /// Big-endian, so that bytes compare like the number: random bytes gain nothing from a variable length.
+    tie: [u8; 8],
 }
 
 impl Stamp {
@@ -18,7 +19,7 @@ impl Stamp {
     pub fn new(timestamp_ms: UnixMs, id: EventId) -> Self {
         Self {
             timestamp_ms,
-            tie: (id.0 >> 64) as u64,
+            tie: ((id.0 >> 64) as u64).to_be_bytes(),
         }
     }
 }
@@ -64,6 +65,16 @@ macro_rules! register {
                 if let Some((stamp, value)) = other.0 {
                     self.offer(stamp, || value);
                 }
+            }
+
+            /// Only whose value it is.
+            pub fn stamp(&self) -> Option<Stamp> {
+                self.0.as_ref().map(|(stamp, _)| *stamp)
+            }
+
+            /// A register with this value, if it has a stamp.
+            pub fn from_parts(stamp: Option<Stamp>, value: T) -> Self {
+                Self(stamp.map(|stamp| (stamp, value)))
             }
 
             /// The value.

@@ -32,7 +32,9 @@ pub struct RunState {
     kind: First<Box<str>>,
     name: First<Box<str>>,
     parent: First<Box<str>>,
+    #[serde(with = "stamp_only")]
     input: First<Box<str>>,
+    #[serde(with = "stamp_only")]
     output: Last<Box<str>>,
     error: Last<ErrorSummary>,
     model: Last<Box<str>>,
@@ -327,21 +329,81 @@ impl RunState {
             .filter_map(|(key, value)| Some((key.as_ref(), value.get()?.as_ref())))
     }
 
-    /// The bytes the `runs` table keeps.
+    /// The bytes the `runs` table keeps: everything but the previews, which have columns of their own.
     pub fn encode(&self) -> Result<Vec<u8>, StateFault> {
-        // A run of two events with both previews takes about this much.
-        let mut bytes = Vec::with_capacity(768);
+        // A run of two events takes about this much.
+        let mut bytes = Vec::with_capacity(384);
         bytes.push(FORMAT);
         Ok(postcard::to_extend(self, bytes)?)
     }
 
-    /// Reads those bytes back.
-    pub fn decode(bytes: &[u8]) -> Result<Self, StateFault> {
-        match bytes.split_first() {
-            None => Err(StateFault::Empty),
-            Some((&FORMAT, rest)) => Ok(postcard::from_bytes(rest)?),
-            Some((other, _)) => Err(StateFault::UnknownFormat(*other)),
+    /// Reads those bytes back, together with the previews.
+    pub fn decode(bytes: &[u8], previews: Previews<'_>) -> Result<Self, StateFault> {
+        let mut state: Self = match bytes.split_first() {
+            None => return Err(StateFault::Empty),
+            Some((&FORMAT, rest)) => postcard::from_bytes(rest)?,
+            Some((other, _)) => return Err(StateFault::UnknownFormat(*other)),
+        };
+        state.input = First::from_parts(state.input.stamp(), previews.input.into());
+        state.output = Last::from_parts(state.output.stamp(), previews.output.into());
+        Ok(state)
+    }
+
+    /// The previews [`RunState::decode`] needs beside the bytes.
+    pub fn previews(&self) -> Previews<'_> {
+        Previews {
+            input: self.input_preview(),
+            output: self.output_preview(),
         }
+    }
+}
+
+/// The beginnings of a run's input and output; empty where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Previews<'a> {
+    /// Of the input.
+    pub input: &'a str,
+    /// Of the output.
+    pub output: &'a str,
+}
+
+/// Writes only whose value a preview is; the value comes back from its column.
+mod stamp_only {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{First, Last, Stamp};
+
+    pub(super) trait Register {
+        fn stamp(&self) -> Option<Stamp>;
+        fn with_stamp(stamp: Option<Stamp>) -> Self;
+    }
+
+    macro_rules! registers {
+        ($($register:ident),+) => {$(
+            impl Register for $register<Box<str>> {
+                fn stamp(&self) -> Option<Stamp> {
+                    self.stamp()
+                }
+
+                fn with_stamp(stamp: Option<Stamp>) -> Self {
+                    Self::from_parts(stamp, Box::default())
+                }
+            }
+        )+};
+    }
+    registers!(First, Last);
+
+    pub(super) fn serialize<R: Register, S: Serializer>(
+        register: &R,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        register.stamp().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, R: Register, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<R, D::Error> {
+        Option::<Stamp>::deserialize(from).map(R::with_stamp)
     }
 }
 
