@@ -48,9 +48,9 @@ impl MemoryTables {
         self.0.lock().unwrap().is_away = is_away;
     }
 
-    /// The next insert fails for good.
-    pub(crate) fn refuse_next_insert(&self) {
-        self.0.lock().unwrap().refuses = true;
+    /// Inserts fail for good, or no longer.
+    pub(crate) fn set_refusing(&self, refuses: bool) {
+        self.0.lock().unwrap().refuses = refuses;
     }
 
     fn contents(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
@@ -128,7 +128,7 @@ impl Tables for MemoryTables {
 
     async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
         let mut contents = self.contents()?;
-        if std::mem::take(&mut contents.refuses) {
+        if contents.refuses {
             return Err(StoreError::Shape("refused, says the test".to_owned()));
         }
         let interruption = contents.interruption.take();

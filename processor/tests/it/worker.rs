@@ -242,7 +242,8 @@ async fn repetition_lost_partitions_and_failing_commits_change_nothing_p2() {
 async fn what_a_retry_cannot_mend_stops_the_processor_and_stays_in_the_log() {
     let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
     let running = start(&log, &tables);
-    tables.refuse_next_insert();
+    // Both workers meet it: the one that is left takes the partition over.
+    tables.set_refusing(true);
     log.append(record(&[event(1)])).await.unwrap();
     let outcome = running.task.await.unwrap();
     assert!(
@@ -251,6 +252,7 @@ async fn what_a_retry_cannot_mend_stops_the_processor_and_stays_in_the_log() {
     );
     assert_eq!(*running.status.borrow(), Status::Stopped);
     assert_eq!(log.committed(GROUP), [0]);
+    tables.set_refusing(false);
     let again = start(&log.restart(), &tables);
     again.drained().await;
     assert_eq!(tables.event_count(), 1);
