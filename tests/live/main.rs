@@ -3,7 +3,7 @@
 //! Every test starts servers of its own on free ports and folders; processes are ended by their number only.
 
 #![cfg(target_os = "linux")]
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod disk;
 mod harness;
