@@ -3,6 +3,9 @@
 //!
 //! Start reading at [`cli`], which names every command, then [`serve`].
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod admin;
 mod bench;
 mod cli;

@@ -35,6 +35,8 @@ impl HotRuns {
     pub fn new(config: &ProcessorConfig) -> Self {
         let cache = Cache::builder()
             .max_capacity(config.hot_bytes)
+            // A run takes about a kilobyte; growing the table step by step cost more than everything else here.
+            .initial_capacity(usize::try_from(config.hot_bytes >> 10).unwrap_or(0))
             .weigher(|_: &RunKey, run: &HotRun| {
                 // Beside the bytes: the entry, its key, and moka's own nodes.
                 u32::try_from(run.snapshot.bytes() + run.resolved.bytes() + 320).unwrap_or(u32::MAX)
