@@ -24,7 +24,7 @@ impl Default for ProcessorConfig {
     fn default() -> Self {
         Self {
             workers: 2,
-            batch_bytes: 32 << 20,
+            batch_bytes: 64 << 20,
             batch_wait: Duration::from_millis(200),
             hot_bytes: 128 << 20,
             hot_idle: Duration::from_secs(600),
