@@ -24,7 +24,7 @@ pub struct HotRun {
     pub may_have_children: bool,
 }
 
-/// The cache of hot runs of a process, bounded in bytes and in idle time.
+/// The hot runs of one worker: its share of the process's memory for them, bounded in bytes and in idle time.
 #[derive(Clone, Debug)]
 pub struct HotRuns {
     cache: Cache<RunKey, HotRun, BuildKeyHasher>,
@@ -33,10 +33,11 @@ pub struct HotRuns {
 impl HotRuns {
     /// An empty cache with the bounds of the settings.
     pub fn new(config: &ProcessorConfig) -> Self {
+        let bytes = config.hot_bytes / config.workers.max(1) as u64;
         let cache = Cache::builder()
-            .max_capacity(config.hot_bytes)
+            .max_capacity(bytes)
             // A run takes about a kilobyte; growing the table step by step cost more than everything else here.
-            .initial_capacity(usize::try_from(config.hot_bytes >> 10).unwrap_or(0))
+            .initial_capacity(usize::try_from(bytes >> 10).unwrap_or(0))
             .weigher(|_: &RunKey, run: &HotRun| {
                 // Beside the bytes: the entry, its key, and moka's own nodes.
                 u32::try_from(run.snapshot.bytes() + run.resolved.bytes() + 320).unwrap_or(u32::MAX)

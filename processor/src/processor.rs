@@ -38,7 +38,8 @@ pub struct Processor {
     pub(crate) dead_letters: Arc<dyn Log>,
     pub(crate) tables: Arc<dyn Tables>,
     pub(crate) metrics: Metrics,
-    pub(crate) hot: HotRuns,
+    /// One for each worker: a partition that moves must not find what its former owner thought of it.
+    hot: Vec<HotRuns>,
     status: watch::Sender<Status>,
 }
 
@@ -51,7 +52,9 @@ impl Processor {
         tables: Arc<dyn Tables>,
         metrics: Metrics,
     ) -> Self {
-        let hot = HotRuns::new(&config);
+        let hot = (0..config.workers.max(1))
+            .map(|_| HotRuns::new(&config))
+            .collect();
         Self {
             config,
             log,
@@ -94,9 +97,13 @@ impl Processor {
         let mut workers = JoinSet::new();
         // Each worker gets its own word to stop, so that one that fails ends the others.
         let (stop_all, stopped) = watch::channel(false);
-        for _ in 0..self.config.workers.max(1) {
+        for hot in &self.hot {
             let member = self.log.join(GROUP).await?;
-            let worker = Worker::new(self.clone(), known.clone(), member, stopped.clone());
+            let worker = Worker::new(
+                (self.clone(), known.clone(), hot.clone()),
+                member,
+                stopped.clone(),
+            );
             workers.spawn(worker.run());
         }
         let mut lag_interval = tokio::time::interval(LAG_INTERVAL);
@@ -134,9 +141,9 @@ impl Processor {
                 .lag_records
                 .set(i64::try_from(records).unwrap_or(i64::MAX));
         }
-        self.metrics
-            .hot_bytes
-            .set(i64::try_from(self.hot.bytes()).unwrap_or(i64::MAX));
+        self.metrics.hot_bytes.set(
+            i64::try_from(self.hot.iter().map(HotRuns::bytes).sum::<u64>()).unwrap_or(i64::MAX),
+        );
     }
 
     /// A worker waits for the store, or goes on.

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::batch::Sources;
 use crate::decode::Poison;
+use crate::hot::HotRuns;
 use crate::known::Known;
 use crate::patient::{Patient, Pause};
 use crate::processor::{Processor, stopped_by};
@@ -25,6 +26,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Worker {
     processor: Arc<Processor>,
     known: Arc<Known>,
+    hot: HotRuns,
     member: Box<dyn Member>,
     stop: watch::Receiver<bool>,
     /// By partition, what may have been stored in part by whoever had it before: see [`Sources::careful`].
@@ -49,14 +51,14 @@ struct Gathered {
 
 impl Worker {
     pub(crate) fn new(
-        processor: Arc<Processor>,
-        known: Arc<Known>,
+        (processor, known, hot): (Arc<Processor>, Arc<Known>, HotRuns),
         member: Box<dyn Member>,
         stop: watch::Receiver<bool>,
     ) -> Self {
         Self {
             processor,
             known,
+            hot,
             member,
             stop,
             unproven: BTreeMap::new(),
@@ -90,6 +92,8 @@ impl Worker {
         match delivery {
             Some(Delivery::Assigned(positions)) => {
                 tracing::debug!(log.positions = ?positions, "assigned");
+                // Whoever had these partitions may have written their runs since this worker last did.
+                self.hot.clear();
                 // Where the end cannot be seen now, care is taken as far as the bytes reach.
                 let lags = self.processor.log.lag(GROUP).await.unwrap_or_default();
                 // The record that made the batch full may have gone over its bound.
@@ -103,6 +107,7 @@ impl Worker {
             }
             Some(Delivery::Revoked(partitions) | Delivery::Lost(partitions)) => {
                 tracing::debug!(log.partitions = ?partitions, "no longer assigned");
+                self.hot.clear();
                 for partition in partitions {
                     self.unproven.remove(&partition);
                 }
@@ -182,11 +187,11 @@ impl Worker {
             processor: processor.clone(),
             stop: self.stop.clone(),
         };
-        let known = self.known.clone();
+        let (known, hot) = (self.known.clone(), self.hot.clone());
         let careful = self.takes_care_of(&records);
         let sources = Sources {
             tables: &tables,
-            hot: &processor.hot,
+            hot: &hot,
             known: &known,
             metrics,
             careful,
