@@ -32,7 +32,7 @@ test-rust: engine
 
 # The real clients live in an environment of their own: their pinned dependencies exclude those of the test tools.
 test-python: engine $(VENV)/ready $(CLIENTS)/ready
-	cargo build --locked --bin spindle
+	cargo build --locked --workspace --bin spindle
 	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
 
 $(VENV)/ready: tests/python/requirements.txt
