@@ -45,7 +45,7 @@ $(CLIENTS)/ready: tests/python/clients.txt
 	$(CLIENTS)/bin/python -m pip install $(PIP_FLAGS) -r $<
 	@touch $@
 
-BENCH_FLAGS ?= --duration 20s --verify
+BENCH_FLAGS ?=
 bench: engine build ## A release server of its own and the load generator against it; docs/guide/benchmark.md says what the numbers mean.
 	tests/bench.sh $(BENCH_FLAGS)
 

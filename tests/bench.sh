@@ -1,6 +1,7 @@
 #!/bin/sh
-# `make bench`: a release server of its own on a free port and a folder that goes away again, and the load generator
-# against it. Arguments are passed on to `spindle bench`.
+# `make bench`: a release server of its own on a free port, in a folder that goes away again, and three measurements on
+# it: full speed, half of what that stored, and the same kind of rows inserted raw into an engine of its own.
+# Arguments replace the first measurement's: `make bench BENCH_FLAGS="--event-bytes 4000"`, then the other two are left out.
 set -eu
 spindle=target/release/spindle
 folder=$(mktemp -d)
@@ -9,7 +10,11 @@ SPINDLE_ADMIN_TOKEN=sp_tok_$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
 export SPINDLE_API_KEY SPINDLE_ADMIN_TOKEN
 "$spindle" serve --listen 127.0.0.1:0 --data-dir "$folder/data" >"$folder/out" 2>"$folder/log" &
 server=$!
-trap 'kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; rm -rf "$folder"' EXIT
+stop() {
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+}
+trap 'stop; rm -rf "$folder"' EXIT
 tries=0
 until grep -q ' ready ' "$folder/log"; do
     tries=$((tries + 1))
@@ -20,4 +25,23 @@ until grep -q ' ready ' "$folder/log"; do
     sleep 0.1
 done
 grep ' ready ' "$folder/log"
-"$spindle" bench --url "$(cat "$folder/data/address")" "$@"
+url=$(cat "$folder/data/address")
+if [ $# -gt 0 ]; then
+    "$spindle" bench --url "$url" "$@"
+    exit
+fi
+
+echo "== full speed"
+"$spindle" bench --url "$url" --duration 10s --sample-every 0s --verify >"$folder/full"
+cat "$folder/full"
+stored=$(awk '$1 == "stored" { print $2 }' "$folder/full")
+
+echo "== half load"
+"$spindle" bench --url "$url" --duration 15s --rate $((stored / 2)) --verify
+
+stop
+echo "== the same kind of rows, raw: blocks of 66,000 events and half as many runs from two writers"
+BENCH_DIR=$folder cargo run --quiet --locked --release -p store --example insert_bench -- 10 66000 2 >"$folder/raw"
+cat "$folder/raw"
+raw=$(sed -n 's/.*: \([0-9]*\) events\/s.*/\1/p' "$folder/raw" | tail -n 1)
+awk -v stored="$stored" -v raw="$raw" 'BEGIN { printf "stored / raw = %.2f\n", stored / raw }'

@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::http::request::Parts as Head;
 use axum::response::{IntoResponse, Response};
 use schemas::fault::Fault;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ pub(crate) struct FaultBody {
     ),
     responses(
         (status = 200, description = "The accepted events are durable; the others are listed", body = Report),
-        (status = 400, description = "Not JSON, or not `{\"events\": [...]}`", body = FaultBody),
+        (status = 400, description = "Not JSON, not `{\"events\": [...]}`, or a query parameter", body = FaultBody),
         (status = 401, description = "No API key, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not report", body = FaultBody),
         (status = 408, description = "The body did not arrive in time", body = FaultBody),
@@ -107,7 +107,7 @@ pub(crate) async fn report(State(state): State<IngestState>, request: Request) -
     let started = Instant::now();
     let metrics = &state.0.metrics;
     let (head, mut body) = request.into_parts();
-    let response = match accept(&state.0, &head.headers, &mut body).await {
+    let response = match accept(&state.0, &head, &mut body).await {
         Ok(report) => {
             metrics.accepted.inc_by(report.accepted as u64);
             Json(report).into_response()
@@ -124,12 +124,12 @@ pub(crate) async fn report(State(state): State<IngestState>, request: Request) -
     response
 }
 
-async fn accept(parts: &Arc<Parts>, headers: &HeaderMap, body: &mut Body) -> Result<Report, Fault> {
-    match auth::presented(headers) {
+async fn accept(parts: &Arc<Parts>, head: &Head, body: &mut Body) -> Result<Report, Fault> {
+    match auth::presented(&head.headers) {
         Presented::Secrets(secrets) => {
             let credential = auth::authenticate(&*parts.auth, &secrets).await?;
             let reporter = auth::reporter(&credential)?;
-            let received = receive(parts, headers, body, parts.config.body_bytes).await?;
+            let received = receive(parts, head, body, parts.config.body_bytes).await?;
             let apps = Apps::AnyOr(reporter.default_app.clone());
             let batch = Batch::read(received, apps).await?;
             batch
@@ -138,7 +138,7 @@ async fn accept(parts: &Arc<Parts>, headers: &HeaderMap, body: &mut Body) -> Res
         }
         Presented::Nothing if !parts.auth.keyless_possible() => Err(auth::missing()),
         Presented::Nothing => {
-            let received = receive(parts, headers, body, parts.config.keyless_body_bytes).await?;
+            let received = receive(parts, head, body, parts.config.keyless_body_bytes).await?;
             let batch = Batch::read(received, Apps::OnlyFirst).await?;
             let app = batch
                 .plan
@@ -166,11 +166,12 @@ async fn accept(parts: &Arc<Parts>, headers: &HeaderMap, body: &mut Body) -> Res
 
 async fn receive(
     parts: &Parts,
-    headers: &HeaderMap,
+    head: &Head,
     body: &mut Body,
     limit: usize,
 ) -> Result<Received, Fault> {
-    let encoding = body::encoding(headers)?;
+    without_parameters(head.uri.query())?;
+    let encoding = body::encoding(&head.headers)?;
     let bounds = Bounds {
         bytes: limit,
         timeout: parts.config.body_timeout,
@@ -179,6 +180,22 @@ async fn receive(
     let received = body::read(body, encoding, bounds).await?;
     parts.metrics.body_bytes.inc_by(received.bytes.len() as u64);
     Ok(received)
+}
+
+/// There are no query parameters here, so each one is a misunderstanding.
+fn without_parameters(query: Option<&str>) -> Result<(), Fault> {
+    let names: Vec<&str> = query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .filter_map(|pair| pair.split('=').next())
+        .filter(|name| !name.is_empty())
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let message = format!("unknown query parameter: `{}`", names.join("`, `"));
+    Err(Fault::bad_request("unknown_parameter", message)
+        .with_details(serde_json::json!({"parameters": names})))
 }
 
 /// A body that was read, with the moment it was.

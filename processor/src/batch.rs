@@ -4,8 +4,8 @@
 //! related to, and settles their lineage.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::Arc;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use eventlog::StoredRecord;
 use schemas::fold::{Previews, RunState, StateFault};
@@ -18,7 +18,13 @@ mod working;
 
 pub use working::{Sources, Working};
 
+/// Makes the keys of runs unpredictable: XXH3 can be inverted, so with a seed that anyone can compute, a tenant could
+/// pick a run id whose key is that of somebody else's run, and so read and change it (T1). New with every process;
+/// keys are never stored.
+static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
 /// A run inside of a deployment: a 128-bit hash of project, app and run id, so that maps and caches need no text.
+/// Only meaningful inside of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunKey(u128);
 
@@ -69,7 +75,7 @@ pub struct Scope {
 impl Scope {
     /// A scope whose records end before `next_offset`.
     pub fn new(project: ProjectId, app: AppId, next_offset: u64) -> Self {
-        let seed = xxh3_64(format!("{project}/{app}").as_bytes());
+        let seed = SECRET.hash_one((project.as_str(), app.as_str()));
         Self {
             project,
             app,
@@ -240,6 +246,7 @@ pub struct Delta {
 pub struct MicroBatch<'a> {
     /// The projects and apps in it.
     pub scopes: Vec<Scope>,
+    places: HashMap<(ProjectId, AppId), usize>,
     /// Every good event.
     pub lines: Vec<EventLine<'a>>,
     /// What its events say about each run.
@@ -275,6 +282,7 @@ impl<'a> MicroBatch<'a> {
             lines,
             deltas,
             poison,
+            ..
         } = self;
         let each = |decoded: DecodedEvent<'a>| {
             let DecodedEvent { event, id, raw } = decoded;
@@ -310,20 +318,38 @@ impl<'a> MicroBatch<'a> {
     }
 
     fn scope(&mut self, project: &ProjectId, app: &AppId, next_offset: u64) -> usize {
-        let found = self
-            .scopes
-            .iter()
-            .position(|scope| scope.app == *app && scope.project == *project);
-        match found {
-            Some(at) => {
-                self.scopes[at].next_offset = self.scopes[at].next_offset.max(next_offset);
-                at
-            }
-            None => {
-                self.scopes
-                    .push(Scope::new(project.clone(), app.clone(), next_offset));
-                self.scopes.len() - 1
-            }
-        }
+        let place = (project.clone(), app.clone());
+        let at = *self.places.entry(place).or_insert_with(|| {
+            self.scopes
+                .push(Scope::new(project.clone(), app.clone(), next_offset));
+            self.scopes.len() - 1
+        });
+        let scope = &mut self.scopes[at];
+        scope.next_offset = scope.next_offset.max(next_offset);
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_runs_cannot_be_computed_from_outside_t1() {
+        let scope = Scope::new(ProjectId::new("p"), AppId::new("a"), 0);
+        let computable = [xxh3_64(b"p/a"), xxh3_64(b"pa"), 0];
+        assert!(
+            computable
+                .iter()
+                .all(|seed| scope.key("run").0 != xxh3_128_with_seed(b"run", *seed))
+        );
+        let again = Scope::new(ProjectId::new("p"), AppId::new("a"), 9);
+        assert_eq!(
+            scope.key("run"),
+            again.key("run"),
+            "the same all through a process"
+        );
+        let other = Scope::new(ProjectId::new("q"), AppId::new("a"), 0);
+        assert_ne!(scope.key("run"), other.key("run"));
     }
 }

@@ -76,7 +76,7 @@ pub fn events<'a>(
     let visitor = |slot: batch::Slot<'a>| match slot.event {
         Ok(event) => {
             let id = match &event.event_id {
-                Some(given) => identity.given(given),
+                Some(given) => identity.given(given, &event.run_id, event.timestamp_ms),
                 None => identity.of_content(slot.raw),
             };
             each(DecodedEvent {

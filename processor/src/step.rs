@@ -32,6 +32,7 @@ pub async fn store(
         lines,
         deltas,
         poison,
+        ..
     } = computing(|| MicroBatch::fold(records));
     let working = Working::settle(&scopes, deltas, sources).await?;
     let events: Vec<EventRow<'_>> = lines

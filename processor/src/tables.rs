@@ -1,12 +1,33 @@
 //! What the processor needs of the tables: a seam, so that the fold can be tested over thousands of cases against a
 //! table in memory, and with the real engine.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use store::rows::{EventRow, RunRow};
 use store::states::{Child, StoredRun};
 use store::{Store, StoreError};
 
 use crate::batch::Scope;
+
+/// Days written by one insert: each is a partition and becomes a part of its own, about 13 ms each, so an insert over
+/// all the days that timestamps may have would take minutes and run into its time-out.
+const DAYS_PER_INSERT: usize = 100;
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// The rows in lists of few days each; nearly always one list, in the order given.
+fn by_days<R>(rows: &[R], time_ms: impl Fn(&R) -> i64) -> Vec<Vec<&R>> {
+    let mut days: BTreeMap<i64, Vec<&R>> = BTreeMap::new();
+    for row in rows {
+        days.entry(time_ms(row).div_euclid(DAY_MS))
+            .or_default()
+            .push(row);
+    }
+    let days: Vec<Vec<&R>> = days.into_values().collect();
+    days.chunks(DAYS_PER_INSERT)
+        .map(|days| days.concat())
+        .collect()
+}
 
 /// Look-ups and inserts on `events` and `runs`.
 #[async_trait]
@@ -55,12 +76,19 @@ impl Tables for Store {
 
     async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
         // Side by side: each is one stream on one core of the server.
-        let (events, runs) = tokio::join!(
-            self.insert_events(events.iter()),
-            self.insert_runs(runs.iter())
-        );
-        events?;
-        runs?;
+        let insert_events = async {
+            for rows in by_days(events, |row| row.timestamp) {
+                self.insert_events(rows.into_iter()).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        let insert_runs = async {
+            for rows in by_days(runs, |row| row.started_at) {
+                self.insert_runs(rows.into_iter()).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        tokio::try_join!(insert_events, insert_runs)?;
         Ok(())
     }
 
@@ -70,5 +98,20 @@ impl Tables for Store {
 
     async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
         Store::waiting_parents(self, each).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_many_days_go_in_few_days_at_a_time() {
+        let rows: Vec<i64> = (0..250).rev().map(|day| day * DAY_MS).collect();
+        let lists = by_days(&rows, |row| *row);
+        let sizes: Vec<usize> = lists.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [100, 100, 50], "(X1)");
+        assert_eq!(by_days(&[5, 3, 9], |row| *row), [[&5, &3, &9]]);
+        assert!(by_days(&[], |row: &i64| *row).is_empty());
     }
 }

@@ -58,14 +58,20 @@ impl Pairs {
         &self,
         names: [&str; N],
     ) -> Result<[Option<&str>; N], Fault> {
+        let unknown: Vec<&str> = self
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| !names.contains(name))
+            .collect();
+        if !unknown.is_empty() {
+            let message = format!("unknown query parameter: `{}`", unknown.join("`, `"));
+            return Err(Fault::bad_request("unknown_parameter", message)
+                .with_details(json!({"parameters": unknown})));
+        }
         let mut values = [None; N];
         for (name, value) in self.iter() {
             let Some(at) = names.iter().position(|known| *known == name) else {
-                return Err(Fault::bad_request(
-                    "unknown_parameter",
-                    format!("unknown query parameter: `{name}`"),
-                )
-                .with_details(json!({"parameters": [name]})));
+                continue;
             };
             if value.is_empty() || value.chars().count() > ID_BYTES {
                 return Err(invalid_parameter(

@@ -166,7 +166,15 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
 
     fn event(&mut self, index: usize) -> Result<Slot<'a>, Fault> {
         let start = self.at;
-        let fields = self.value::<Fields<'a>>()?;
+        let fields = match self.value::<Fields<'a>>() {
+            Ok(fields) => Some(fields),
+            // JSON whose values cannot be read (half of a surrogate pair as a key, 1e999) is this event's fault alone.
+            Err(_) => {
+                self.at = start;
+                self.value::<IgnoredAny>()?;
+                None
+            }
+        };
         let raw = &self.text[start..self.at];
         let refused = |code, rest: String| {
             Err(EventFault {
@@ -188,8 +196,13 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
                 "too_deep",
                 format!("nests deeper than {} levels", limits::EVENT_VALUE_DEPTH),
             )
-        } else {
+        } else if let Some(fields) = fields {
             Event::from_fields(fields, index, self.now_ms)
+        } else {
+            refused(
+                "invalid_value",
+                "holds text or a number that stands for nothing".to_owned(),
+            )
         };
         Ok(Slot { index, raw, event })
     }

@@ -1,7 +1,7 @@
 //! The identity of an event.
 //!
 //! Clients send a batch again after a time-out, so two deliveries of one event must be recognised. The identity is
-//! the `event_id` the client gave, or a 128-bit hash of the event's canonical content: blanks outside of strings, the
+//! the `event_id` the client gave (together with run and timestamp), or a 128-bit hash of the event's canonical content: blanks outside of strings, the
 //! order of an object's keys and the way a string is escaped do not count. Numbers count as written (`1` and `1.0`
 //! differ): clients that repeat themselves repeat their own spelling. The hash is XXH3-128: quick, and not meant to
 //! withstand someone who looks for collisions inside of his own project.
@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 use crate::ids::{AppId, EventId, ProjectId};
+use crate::timestamp::UnixMs;
 
 const SEED_STRING: u64 = 1;
 const SEED_SCALAR: u64 = 2;
@@ -36,9 +37,12 @@ impl Identity {
         }
     }
 
-    /// The identity of an event that carries an `event_id`.
-    pub fn given(&self, event_id: &str) -> EventId {
-        EventId(pair(self.scope, xxh3_128(event_id.as_bytes()), SEED_GIVEN))
+    /// The identity of an event that carries an `event_id`: that, with the run and the moment it is about. A client
+    /// that gives one id to different events of its own loses none of them.
+    pub fn given(&self, event_id: &str, run_id: &str, timestamp_ms: UnixMs) -> EventId {
+        let about = pair(xxh3_128(run_id.as_bytes()), timestamp_ms as u128, SEED_PAIR);
+        let given = pair(xxh3_128(event_id.as_bytes()), about, SEED_GIVEN);
+        EventId(pair(self.scope, given, SEED_GIVEN))
     }
 
     /// The identity of an event by its content. `json` must be one valid JSON value of bounded depth, as
@@ -266,10 +270,13 @@ mod tests {
     fn project_and_app_are_part_of_the_identity() {
         let ids: std::collections::BTreeSet<_> = [("p", "a"), ("p", "b"), ("q", "a")]
             .map(|(project, app)| {
-                Identity::new(&ProjectId::new(project), &AppId::new(app)).given("e1")
+                Identity::new(&ProjectId::new(project), &AppId::new(app)).given("e1", "r", 1)
             })
             .into();
         assert_eq!(ids.len(), 3, "(T1)");
-        assert_ne!(identity().given("e1"), identity().of_content("\"e1\""));
+        assert_ne!(
+            identity().given("e1", "r", 1),
+            identity().of_content("\"e1\"")
+        );
     }
 }

@@ -13,6 +13,8 @@ pub const NAME_BYTES: usize = 512;
 pub const EVENT_LIST_DEPTH: usize = 4096;
 /// Levels of objects and arrays inside one event: keeps every later walk over a payload finite on the stack.
 pub const EVENT_VALUE_DEPTH: usize = 512;
+/// Fields of one event, and of its metadata: each is 40 bytes in memory and may be 6 in the body.
+pub const EVENT_FIELDS: usize = 4096;
 /// Tags on one event: tags unite over a run's events, so they are bounded here and again in the fold.
 pub const EVENT_TAGS: usize = 64;
 /// Rejections reported one by one in an answer; the count in `rejected` is always exact.

@@ -77,12 +77,20 @@ pub(crate) async fn serve(
                 )
             }
         });
-        let connection = builder
-            .serve_connection_with_upgrades(TokioIo::new(stream), service)
-            .into_owned();
-        let connection = graceful.watch(connection);
+        let (builder, watcher, stop) = (builder.clone(), graceful.watcher(), stop.clone());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let speaks = tokio::select! {
+                speaks = tokio::time::timeout(config.header_timeout, has_begun(&stream)) => speaks,
+                () = stop.cancelled() => return,
+            };
+            if !matches!(speaks, Ok(Ok(true))) {
+                tracing::debug!(http.peer = %peer, "connection closed before it said anything");
+                return;
+            }
+            let connection = builder
+                .serve_connection_with_upgrades(TokioIo::new(stream), service)
+                .into_owned();
+            if let Err(error) = watcher.watch(connection).await {
                 tracing::debug!(http.peer = %peer, error.message = %error, "connection ended early");
             }
             drop(permit);
@@ -97,6 +105,23 @@ pub(crate) async fn serve(
             http.drain_timeout_ms = config.drain_timeout.as_millis(),
             "requests were still in flight at the end of the drain time"
         );
+    }
+}
+
+/// Waits until a connection has said enough to be told HTTP/1 from HTTP/2; `false` when it ended before. The server
+/// decides that without a time-out of its own, so silent connections could otherwise hold every permit for ever.
+async fn has_begun(stream: &TcpStream) -> std::io::Result<bool> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    // Only a client that stops inside of the preface is looked at more than once.
+    const AGAIN: Duration = Duration::from_millis(20);
+    let mut start = [0; 24];
+    loop {
+        let length = stream.peek(&mut start).await?;
+        let said = &start[..length];
+        if length == 0 || length == PREFACE.len() || !PREFACE.starts_with(said) {
+            return Ok(length > 0);
+        }
+        tokio::time::sleep(AGAIN).await;
     }
 }
 

@@ -17,6 +17,9 @@ use crate::rows::raw_bytes;
 const IDS_PER_QUERY: usize = 1000;
 /// Bytes of ids in one query: a parameter of a request may have 128 KiB, and escaping can double it.
 const ID_BYTES_PER_QUERY: usize = 56 << 10;
+/// Children brought by one query. A run may have any number of them; this many are carried in memory at once, and what
+/// is beyond keeps the root and the agent it had.
+pub const CHILDREN_MAX: usize = 50_000;
 /// Look-ups run one after another within these: a thousand states of at most a few hundred KiB.
 const LOOKUP_BOUNDS: ReadBounds = ReadBounds {
     time: Duration::from_secs(30),
@@ -98,7 +101,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The current runs whose parent is one of these.
+    /// The current runs whose parent is one of these, at most [`CHILDREN_MAX`].
     pub async fn children_of(
         &self,
         project: &str,
@@ -113,18 +116,22 @@ impl Store {
                        WHERE project_id = {project:String} AND app_id = {app:String} \
                          AND parent_run_id IN {ids:Array(String)}) \
                      ORDER BY version DESC LIMIT 1 BY started_at, run_id) \
-                   WHERE is_deleted = 0 AND parent_run_id IN {ids:Array(String)}";
+                   WHERE is_deleted = 0 AND parent_run_id IN {ids:Array(String)} ORDER BY run_id LIMIT {most:UInt64}";
         let mut found = Vec::new();
         for ids in chunks(parent_ids) {
             let query = self.bounded_query_within(sql, LOOKUP_BOUNDS);
+            let most = CHILDREN_MAX - found.len();
+            let query = query.param("project", project).param("app", app);
             found.extend(
                 query
-                    .param("project", project)
-                    .param("app", app)
                     .param("ids", ids)
-                    .rows()
+                    .param("most", most)
+                    .rows::<Child>()
                     .await?,
             );
+            if found.len() >= CHILDREN_MAX {
+                break;
+            }
         }
         Ok(found)
     }

@@ -70,6 +70,21 @@ async fn the_port_answers_as_documented() {
         (StatusCode::UNAUTHORIZED, &json!("unauthorized"))
     );
 
+    // Nothing at all, and what could still become the preface of HTTP/2.
+    for start in [&b""[..], b"PRI * HT"] {
+        let mut silent = TcpStream::connect(server.url.trim_start_matches("http://"))
+            .await
+            .unwrap();
+        silent.write_all(start).await.unwrap();
+        let mut rest = Vec::new();
+        let ended =
+            tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut rest)).await;
+        assert!(
+            ended.is_ok(),
+            "a client that says nothing is sent away (X1)"
+        );
+    }
+
     let mut slow = TcpStream::connect(server.url.trim_start_matches("http://"))
         .await
         .unwrap();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use schemas::fold::RunState;
-use store::states::{StoredRun, run_hash};
+use store::states::{CHILDREN_MAX, StoredRun, run_hash};
 
 use super::{Base, Delta, KeyMap, KeySet, Node, Nodes, Resolved, RunKey, Scope, Snapshot};
 use crate::ProcessorError;
@@ -158,10 +158,8 @@ impl Working {
         else {
             return;
         };
-        let siblings = self.children.entry(parent).or_default();
-        if !siblings.contains(&key) {
-            siblings.push(key);
-        }
+        // A run is filed when it is loaded and again when it is touched; whoever reads this makes a set of it.
+        self.children.entry(parent).or_default().push(key);
     }
 
     async fn settle_lineage(
@@ -286,6 +284,12 @@ impl Working {
                 .tables
                 .children_of(&self.nodes.scopes[scope], &ids)
                 .await?;
+            if found.len() >= CHILDREN_MAX {
+                tracing::warn!(
+                    run.children = found.len(),
+                    "a run has more children than are followed; the others keep the root and agent they had"
+                );
+            }
             let wanted = found
                 .into_iter()
                 .map(|child| (scope, Arc::from(child.run_id)))

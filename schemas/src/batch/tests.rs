@@ -102,6 +102,33 @@ fn a_deep_value_is_its_events_fault_only() {
 }
 
 #[test]
+fn json_that_stands_for_nothing_is_its_events_fault_only() {
+    for odd in [
+        "{\"name\":\"x\",\"run_id\":\"1\",\"timestamp\":1795185741941,\"\\ud800\":1}",
+        "1e999",
+    ] {
+        let body = format!("{{\"events\":[{odd},{}]}}", event("good"));
+        let read = run_ids(&body).unwrap();
+        assert!(matches!(read[0], Err("invalid_value")), "{odd}: {read:?}");
+        assert_eq!(read[1], Ok("good".to_owned()));
+    }
+}
+
+#[test]
+fn an_event_of_countless_fields_is_refused_without_keeping_them() {
+    let fields = "\"a\":1,".repeat(5000);
+    let many = format!("{{{fields}\"name\":\"x\",\"run_id\":\"1\",\"timestamp\":1795185741941}}");
+    let metadata = format!(
+        "{{\"name\":\"x\",\"run_id\":\"2\",\"timestamp\":1795185741941,\"metadata\":{{{fields}\"b\":1}}}}"
+    );
+    let body = format!("{{\"events\":[{many},{metadata},{}]}}", event("good"));
+    assert_eq!(
+        run_ids(&body).unwrap(),
+        [Err("too_long"), Err("too_long"), Ok("good".to_owned())]
+    );
+}
+
+#[test]
 fn a_huge_event_is_rejected_and_the_rest_is_kept() {
     let mut huge = event("huge");
     huge["input"] = Value::from("x".repeat(limits::EVENT_BYTES));

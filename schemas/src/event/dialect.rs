@@ -12,6 +12,13 @@ pub(crate) fn read(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, Fiel
     if fields.is_no_object {
         return Err(FieldFault::new("not_an_object", " must be an object").trimmed());
     }
+    if fields.has_too_many {
+        let rest = format!(
+            "(event) has more than {} fields",
+            crate::limits::EVENT_FIELDS
+        );
+        return Err(FieldFault::new("too_long", rest));
+    }
     // The old clients write `runId`; what they send without a run still shows by `event`.
     if fields.run_id.is_none() && (fields.old_run_id.is_some() || fields.old_event.is_some()) {
         read_old(fields, now_ms)
@@ -40,7 +47,19 @@ struct Naming<'a> {
     app: Named<'a>,
 }
 
-fn read_own(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
+fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
+    // In this dialect these names mean nothing, so they are kept like every other unknown field.
+    for (name, value) in [
+        ("app", fields.old_app.take()),
+        ("event", fields.old_event.take()),
+        ("runId", fields.old_run_id.take()),
+        ("parentRunId", fields.old_parent_run_id.take()),
+        ("tokensUsage", fields.old_tokens.take()),
+    ] {
+        fields
+            .others
+            .extend(value.map(|value| (Cow::Borrowed(name), value)));
+    }
     let name = values::name(("name", fields.name))?
         .ok_or_else(|| FieldFault::new("missing_field", "name is required"))?;
     let custom = match name.as_ref() {

@@ -9,6 +9,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::limits::EVENT_FIELDS;
+
 /// A JSON key, borrowed unless it contains an escape.
 #[derive(serde::Deserialize)]
 pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
@@ -20,6 +22,8 @@ macro_rules! fields {
         pub struct Fields<'a> {
             $(pub(crate) $field: Option<&'a RawValue>,)+
             pub(crate) others: Vec<(Cow<'a, str>, &'a RawValue)>,
+            /// There were more unknown fields than are kept.
+            pub(crate) has_too_many: bool,
             /// It was no JSON object at all.
             pub(crate) is_no_object: bool,
         }
@@ -28,7 +32,8 @@ macro_rules! fields {
             fn set(&mut self, key: Cow<'a, str>, value: &'a RawValue) {
                 match key.as_ref() {
                     $($($key)|+ => self.$field = Some(value),)+
-                    _ => self.others.push((key, value)),
+                    _ if self.others.len() < EVENT_FIELDS => self.others.push((key, value)),
+                    _ => self.has_too_many = true,
                 }
             }
         }

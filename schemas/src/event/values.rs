@@ -87,23 +87,24 @@ pub(crate) fn moment(value: Option<&RawValue>, now_ms: UnixMs) -> Result<UnixMs,
     Ok(time_ms)
 }
 
+/// The largest count: 2^53, up to which JavaScript and floats tell neighbours apart, and sums of them stay in 64 bits.
+const COUNT_MAX: u64 = 1 << 53;
+
 /// A count: an integer from 0, also written as `37.0`.
 pub(crate) fn count((name, value): Named<'_>) -> Result<Option<u64>, FieldFault> {
     let Some(value) = value else { return Ok(None) };
     if let Ok(count) = value.get().parse::<u64>() {
-        return match i64::try_from(count) {
-            Ok(_) => Ok(Some(count)),
-            Err(_) => Err(FieldFault::new(
+        return if count <= COUNT_MAX {
+            Ok(Some(count))
+        } else {
+            Err(FieldFault::new(
                 "invalid_value",
                 format!("{name} is too large"),
-            )),
+            ))
         };
     }
-    // Above 2^53 a float no longer tells neighbouring integers apart.
     match value.get().parse::<f64>() {
-        Ok(number)
-            if number >= 0.0 && number.fract() == 0.0 && number <= 9_007_199_254_740_992.0 =>
-        {
+        Ok(number) if number >= 0.0 && number.fract() == 0.0 && number <= COUNT_MAX as f64 => {
             Ok(Some(number as u64))
         }
         Ok(_) => Err(FieldFault::new(
@@ -197,12 +198,26 @@ pub(crate) fn object<'a>(
     let Some(value) = value else {
         return Ok(Vec::new());
     };
-    serde_json::from_str::<Object<'a>>(value.get())
-        .map(|object| object.0)
-        .map_err(|_| FieldFault::new("wrong_type", format!("{name} must be an object")))
+    match serde_json::from_str::<Object<'a>>(value.get()) {
+        Ok(Object {
+            has_too_many: true, ..
+        }) => {
+            let rest = format!("{name} has more than {} keys", limits::EVENT_FIELDS);
+            Err(FieldFault::new("too_long", rest))
+        }
+        Ok(object) => Ok(object.pairs),
+        Err(_) => Err(FieldFault::new(
+            "wrong_type",
+            format!("{name} must be an object"),
+        )),
+    }
 }
 
-struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+#[derive(Default)]
+struct Object<'a> {
+    pairs: Vec<(Cow<'a, str>, &'a RawValue)>,
+    has_too_many: bool,
+}
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Object<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -218,14 +233,19 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Object<'a> {
                 self,
                 mut map: A,
             ) -> Result<Self::Value, A::Error> {
-                let mut pairs = Vec::new();
+                let mut object = Object::default();
                 while let Some(Key(key)) = map.next_key()? {
                     let value: &'de RawValue = map.next_value()?;
-                    if value.get() != "null" {
-                        pairs.push((key, value));
+                    if value.get() == "null" {
+                        continue;
+                    }
+                    if object.pairs.len() < limits::EVENT_FIELDS {
+                        object.pairs.push((key, value));
+                    } else {
+                        object.has_too_many = true;
                     }
                 }
-                Ok(Object(pairs))
+                Ok(object)
             }
         }
         deserializer.deserialize_map(Pairs)

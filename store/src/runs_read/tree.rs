@@ -37,8 +37,11 @@ impl Store {
         let mut found: HashMap<String, RunRecord> = HashMap::new();
         let mut truncated = false;
         // Most of a tree names its root: one query brings it. What does not (parents that came late) is found below.
-        let roots = vec![run.root_run_id.clone(), run.run_id.clone()];
-        truncated |= self.linked(&at, "root_run_id", roots, &mut found).await?;
+        // For a run inside of a tree it would bring the whole tree, so that only goes by parents.
+        if run.root_run_id == run.run_id {
+            let root = vec![run.run_id.clone()];
+            truncated |= self.linked(&at, "root_run_id", root, &mut found).await?;
+        }
         found.insert(run.run_id.clone(), run.clone());
         let mut asked: HashSet<String> = HashSet::new();
         for query in 0.. {
