@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemas::event::{Custom, Event, Fields, text_of};
 use schemas::fold::full::FullRun;
 use schemas::ids::EventId;
+use schemas::limits::EARLIEST_TIMESTAMP_MS;
 use schemas::run::{Feedback, Instant, RunDetail, RunError, RunEvent};
 use schemas::timestamp::UnixMs;
 use serde_json::value::RawValue;
@@ -12,14 +13,18 @@ use store::events_read::{EventsOfRun, RunEvents, StoredEvent};
 use store::runs_read::RunRecord;
 use store::{Store, StoreError};
 
-/// The events of a run, by the bounds its row keeps.
+/// Later than any accepted timestamp, within what the column holds: 2299-12-31.
+const LATEST_MS: UnixMs = 10_413_705_600_000;
+
+/// The events of a run. Not only within the times its row keeps: feedback comes after the end, `saved` may come before
+/// the beginning, and both are among the run's events without being part of its fold.
 pub(crate) async fn events(store: &Store, run: &RunRecord) -> Result<RunEvents, StoreError> {
     let of = EventsOfRun {
         project: &run.project_id,
         app: &run.app_id,
         run_id: &run.run_id,
-        first_ms: run.first_event_at,
-        last_ms: run.last_event_at,
+        first_ms: EARLIEST_TIMESTAMP_MS,
+        last_ms: LATEST_MS,
     };
     store.events_of_run(of).await
 }

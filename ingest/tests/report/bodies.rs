@@ -103,6 +103,15 @@ async fn a_content_type_that_is_not_json_is_415_and_none_is_fine() {
 }
 
 #[tokio::test]
+async fn query_parameters_are_refused_by_name() {
+    let tier = tier();
+    let mut refused = request(batch(&[event("a")]));
+    *refused.uri_mut() = "/api/report?x=1&y".parse().unwrap();
+    let answer = tier.send(refused).await;
+    assert_eq!(answer.error(), (400, "unknown_parameter"));
+}
+
+#[tokio::test]
 async fn the_limit_counts_decompressed_bytes_and_a_bomb_stops_there() {
     let tier = tier_with(IngestConfig {
         body_bytes: 100_000,

@@ -374,3 +374,27 @@ async fn a_tree_holds_what_hangs_below_with_parents_first_and_ends_on_cycles() {
     assert_eq!(tree("left").await, ["left", "leaf", "stray"]);
     assert_eq!(tree("one").await, ["one", "two"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tree_of_a_run_inside_of_a_large_one_is_its_own() {
+    let store = database().await.unwrap();
+    let names: Vec<String> = (0..10_100).map(|at| format!("c{at}")).collect();
+    let below = |name, parent, at: i64| RunRow {
+        parent_run_id: parent,
+        root_run_id: "root",
+        ..run("a", name, 1, NOON_MS + at)
+    };
+    let mut rows = vec![run("a", "root", 1, NOON_MS)];
+    rows.extend(names.iter().map(|name| below(name, "root", 1)));
+    rows.extend([below("late", "root", 2), below("late-child", "late", 3)]);
+    write(&store, &rows).await;
+    let tree = async |id: &str| {
+        let mut runs = store.runs_by_id(&ours(), Some("a"), id).await.unwrap();
+        store.tree(runs.remove(0)).await.unwrap()
+    };
+    let late = tree("late").await;
+    let ids: Vec<&str> = late.runs.iter().map(|run| run.run_id.as_str()).collect();
+    assert_eq!((ids, late.truncated), (vec!["late", "late-child"], false));
+    let whole = tree("root").await;
+    assert_eq!((whole.runs.len(), whole.truncated), (10_000, true), "(Q1)");
+}
