@@ -32,7 +32,7 @@ pub(super) struct Seen {
 
 /// Posts and looks, each on a connection of its own, until told to finish.
 pub(super) struct Sampler {
-    posting: watch::Sender<bool>,
+    posting: watch::Sender<Phase>,
     poster: Option<JoinHandle<u64>>,
     looker: JoinHandle<anyhow::Result<Histogram<u64>>>,
     outstanding: Arc<Outstanding>,
@@ -66,7 +66,7 @@ impl Outstanding {
 
 impl Sampler {
     pub(super) fn start(target: Arc<Target>, every: Duration) -> Self {
-        let (posting, is_posting) = watch::channel(true);
+        let (posting, is_posting) = watch::channel(Phase::Posting);
         let outstanding = Arc::new(Outstanding::default());
         let marker = format!("bench-{:08x}@example.com", rand::random::<u32>());
         let poster = post(
@@ -92,11 +92,13 @@ impl Sampler {
 
     /// Posts no more; says how many were accepted.
     pub(super) async fn stop_posting(&mut self) -> anyhow::Result<u64> {
-        self.posting.send_replace(false);
-        match self.poster.take() {
+        self.posting.send_replace(Phase::Stopping);
+        let posted = match self.poster.take() {
             Some(poster) => poster.await.context("the sampler broke off"),
             None => Ok(0),
-        }
+        };
+        self.posting.send_replace(Phase::Posted);
+        posted
     }
 
     /// Waits so long for what is outstanding, after [`Sampler::stop_posting`].
@@ -122,18 +124,28 @@ impl Sampler {
     }
 }
 
+/// Where the posting of samples stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Posting,
+    /// The poster was told to stop.
+    Stopping,
+    /// It has stopped: what is outstanding now is all there will be.
+    Posted,
+}
+
 async fn post(
     target: Arc<Target>,
     every: Duration,
     marker: String,
     outstanding: Arc<Outstanding>,
-    is_posting: watch::Receiver<bool>,
+    is_posting: watch::Receiver<Phase>,
 ) -> u64 {
     let mut connection = Connection::default();
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut number, mut accepted) = (0u64, 0);
-    while *is_posting.borrow() {
+    while *is_posting.borrow() == Phase::Posting {
         ticks.tick().await;
         number += 1;
         let run_id = format!("{marker}-{number}");
@@ -175,18 +187,19 @@ async fn look(
     target: Arc<Target>,
     marker: String,
     outstanding: Arc<Outstanding>,
-    posting: watch::Receiver<bool>,
+    posting: watch::Receiver<Phase>,
 ) -> anyhow::Result<Histogram<u64>> {
     let mut connection = Connection::default();
     let mut latency_us = histogram()?;
     let marker = marker.replace('@', "%40");
     loop {
         let is_closed = posting.has_changed().is_err();
-        let is_posting = *posting.borrow();
+        // Not before: the last run may be on its way when the poster is told to stop.
+        let all_are_posted = *posting.borrow() == Phase::Posted;
         let oldest_ms =
             outstanding.with(|runs| runs.values().map(|answered| answered.timestamp_ms).min());
         let Some(oldest_ms) = oldest_ms else {
-            if !is_posting {
+            if all_are_posted {
                 return Ok(latency_us);
             }
             tokio::time::sleep(LOOK_PAUSE).await;
