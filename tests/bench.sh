@@ -37,9 +37,9 @@ if [ $# -gt 0 ]; then
 fi
 
 echo "== full speed"
-"$spindle" bench --url "$url" --duration 10s --sample-every 0s --verify >"$folder/full"
-cat "$folder/full"
-stored=$(awk '$1 == "stored" { print $2 }' "$folder/full")
+"$spindle" bench --url "$url" --duration 10s --sample-every 0s --verify >"$folder/full.txt"
+cat "$folder/full.txt"
+stored=$(awk '$1 == "stored" { print $2 }' "$folder/full.txt")
 
 stop
 echo "== half load"
@@ -48,7 +48,7 @@ start half
 
 stop
 echo "== the same kind of rows, raw: blocks of 66,000 events and half as many runs from two writers"
-BENCH_DIR=$folder cargo run --quiet --locked --release -p store --example insert_bench -- 10 66000 2 >"$folder/raw"
-cat "$folder/raw"
-raw=$(sed -n 's/.*: \([0-9]*\) events\/s.*/\1/p' "$folder/raw" | tail -n 1)
+BENCH_DIR=$folder cargo run --quiet --locked --release -p store --example insert_bench -- 10 66000 2 >"$folder/raw.txt"
+cat "$folder/raw.txt"
+raw=$(sed -n 's/.*: \([0-9]*\) events\/s.*/\1/p' "$folder/raw.txt" | tail -n 1)
 awk -v stored="$stored" -v raw="$raw" 'BEGIN { printf "stored / raw = %.2f\n", stored / raw }'
