@@ -24,6 +24,7 @@
 pub mod batch;
 pub mod config;
 pub mod decode;
+pub mod gate;
 pub mod hot;
 pub mod known;
 pub mod lineage;

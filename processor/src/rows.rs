@@ -11,7 +11,7 @@ use crate::decode::EventLine;
 const COST_SCALE: u32 = 18;
 
 /// The row of an event.
-pub fn event<'a>(line: &'a EventLine<'a>, scopes: &'a [Scope]) -> EventRow<'a> {
+pub fn event<'a>(line: &'a EventLine<'a>, scopes: &'a [Scope], now_ms: i64) -> EventRow<'a> {
     let scope = &scopes[line.scope];
     EventRow {
         project_id: scope.project.as_str(),
@@ -22,6 +22,7 @@ pub fn event<'a>(line: &'a EventLine<'a>, scopes: &'a [Scope]) -> EventRow<'a> {
         name: &line.name,
         payload: line.raw.as_bytes(),
         received_at: line.received_at_ms,
+        stored_at: now_ms,
     }
 }
 

@@ -37,7 +37,7 @@ pub async fn store(
     let working = Working::settle(&scopes, deltas, sources).await?;
     let events: Vec<EventRow<'_>> = lines
         .iter()
-        .map(|line| rows::event(line, &scopes))
+        .map(|line| rows::event(line, &scopes, now_ms))
         .collect();
     let runs: Vec<RunRow<'_>> = working
         .changed()

@@ -13,6 +13,7 @@ mod values;
 use std::borrow::Cow;
 
 use rust_decimal::Decimal;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use fields::Fields;
@@ -62,6 +63,10 @@ pub struct Event<'a> {
     pub user_email: Option<Cow<'a, str>>,
     /// The conversation it belongs to.
     pub thread_id: Option<Cow<'a, str>>,
+    /// What a chat event says.
+    pub message: Option<Message<'a>>,
+    /// What a feedback event says.
+    pub judgement: Option<Judgement<'a>>,
     /// Labels.
     pub tags: Vec<Cow<'a, str>>,
     /// Free-form metadata: key and value, `null` values left out.
@@ -83,6 +88,44 @@ pub enum Custom {
     Feedback,
     /// A conversation announced by an old client.
     Thread,
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// `user` or `assistant`; old clients also send `system` and `tool`.
+    pub role: Cow<'a, str>,
+    /// What was said.
+    pub content: Cow<'a, str>,
+}
+
+/// A judgement on a run or a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement<'a> {
+    /// `None` only from old clients, which may send a comment alone.
+    pub rating: Option<Rating>,
+    /// In words.
+    pub comment: Option<Cow<'a, str>>,
+}
+
+/// How a person found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rating {
+    /// Good.
+    Positive,
+    /// Bad.
+    Negative,
+}
+
+impl Rating {
+    /// As the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Rating::Positive => "positive",
+            Rating::Negative => "negative",
+        }
+    }
 }
 
 /// What an event does to the state of its run.

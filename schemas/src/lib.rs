@@ -19,6 +19,8 @@ pub mod filter;
 pub mod fold;
 pub mod ids;
 pub mod limits;
+pub mod price;
 pub mod record;
+pub mod reprice;
 pub mod run;
 pub mod timestamp;

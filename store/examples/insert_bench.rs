@@ -220,6 +220,7 @@ fn event(pool: &[Sample], n: u64) -> EventRow<'_> {
         name: "llm_end",
         payload: sample.payload.as_bytes(),
         received_at: START_MS + (n / 200) as i64 + 20,
+        stored_at: START_MS + (n / 200) as i64 + 40,
     }
 }
 

@@ -19,12 +19,24 @@ struct Migration {
     sql: &'static str,
 }
 
+macro_rules! migration {
+    ($number:literal, $name:literal) => {
+        Migration {
+            number: $number,
+            name: $name,
+            sql: include_str!(concat!("../migrations/000", $number, "_", $name, ".sql")),
+        }
+    };
+}
+
 /// All of them, in order. Never edited once released: a change is a further file.
-const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    name: "tables",
-    sql: include_str!("../migrations/0001_tables.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    migration!(1, "tables"),
+    migration!(2, "prices"),
+    migration!(3, "messages"),
+    migration!(4, "jobs"),
+    migration!(5, "search"),
+];
 
 /// Time for one statement. `CREATE` takes milliseconds; a later `ALTER` over a large table may take minutes.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);

@@ -23,6 +23,8 @@ pub struct EventRow<'a> {
     pub payload: &'a [u8],
     /// When it was accepted, Unix milliseconds.
     pub received_at: i64,
+    /// When this row was written, Unix milliseconds.
+    pub stored_at: i64,
 }
 
 /// `status` of a run, as the table numbers it.
@@ -152,7 +154,7 @@ pub struct RunRow<'a> {
 
 row_binary! {
     EventRow in "events" {
-        project_id, app_id, timestamp, run_id, event_id, name, payload, received_at,
+        project_id, app_id, timestamp, run_id, event_id, name, payload, received_at, stored_at,
     }
 }
 

@@ -207,6 +207,7 @@ async fn one_run_comes_whole_with_its_events_and_its_tree() {
         name: "agent",
         payload,
         received_at: timestamp,
+        stored_at: timestamp,
     };
     tier.store
         .insert_events([event(end, 2, NOON_MS + 1234), event(start, 1, NOON_MS)].into_iter())

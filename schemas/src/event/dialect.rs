@@ -223,6 +223,8 @@ fn finish<'a>(
         agent,
         user_email,
         thread_id: values::id(("thread_id", fields.thread_id))?,
+        message: None,
+        judgement: None,
         tags,
         metadata,
         others,

@@ -20,6 +20,7 @@ pub(crate) fn event<'a>(
         name: "agent_start",
         payload: br#"{"name":"agent_start"}"#,
         received_at: timestamp,
+        stored_at: timestamp,
     }
 }
 

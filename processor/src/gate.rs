@@ -1,0 +1,79 @@
+//! Lets work on whole tables happen between two steps of the processor.
+//!
+//! Only workers write runs. Work that swaps a whole table or one of its partitions (retention, a rebuild) closes the
+//! gate: steps under way finish, further ones wait. Closed for as short as possible: nothing is stored meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+
+/// The gate of one process. Clones are the same gate.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    lock: Arc<RwLock<()>>,
+    generation: Arc<AtomicU64>,
+}
+
+impl Gate {
+    /// Waits until the gate is open; it cannot close before the guard is dropped. The number changes whenever the
+    /// tables were changed behind the workers' backs, so that they forget what they know of them.
+    pub async fn pass(&self) -> (OwnedRwLockReadGuard<()>, u64) {
+        let guard = self.lock.clone().read_owned().await;
+        (guard, self.generation.load(Ordering::Acquire))
+    }
+
+    /// Waits for the steps under way and keeps others waiting until the guard is dropped.
+    pub async fn close(&self) -> Closed {
+        Closed {
+            _guard: self.lock.clone().write_owned().await,
+            generation: self.generation.clone(),
+        }
+    }
+}
+
+/// A closed gate; opens when dropped.
+#[derive(Debug)]
+pub struct Closed {
+    _guard: OwnedRwLockWriteGuard<()>,
+    generation: Arc<AtomicU64>,
+}
+
+impl Closed {
+    /// The tables hold other rows now than the workers wrote.
+    pub fn tables_changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn steps_wait_while_it_is_closed_and_learn_of_changes() {
+        let gate = Gate::default();
+        let (step, before) = gate.pass().await;
+        let closing = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.close().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!closing.is_finished(), "a step is under way");
+        drop(step);
+        let closed = closing.await.unwrap();
+        let mut next = Box::pin(gate.pass());
+        assert!(futures_now(&mut next).is_none(), "closed");
+        closed.tables_changed();
+        drop(closed);
+        assert_ne!(next.await.1, before);
+    }
+
+    fn futures_now<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::pin::Pin::new(future).poll(&mut context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        }
+    }
+}
