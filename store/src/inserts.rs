@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::row_binary::TableRow;
-use crate::rows::{EventRow, RunRow};
+use crate::rows::{EventRow, FeedbackRow, MessageRow, RunRow};
 
 /// Settings of every insert, see docs/decisions/0002-embedded-engine.md for what each was measured to do.
 const INSERT_SETTINGS: &[(&str, &str)] = &[
@@ -47,6 +47,22 @@ impl Store {
         rows: impl Iterator<Item = R> + Send,
     ) -> Result<u64, StoreError> {
         self.insert::<RunRow<'a>, R>(rows).await
+    }
+
+    /// Stores messages; returns how many. What holds for [`Store::insert_events`] holds here.
+    pub async fn insert_messages<'a, R: Borrow<MessageRow<'a>> + Send>(
+        &self,
+        rows: impl Iterator<Item = R> + Send,
+    ) -> Result<u64, StoreError> {
+        self.insert::<MessageRow<'a>, R>(rows).await
+    }
+
+    /// Stores feedback; returns how many. What holds for [`Store::insert_events`] holds here.
+    pub async fn insert_feedback<'a, R: Borrow<FeedbackRow<'a>> + Send>(
+        &self,
+        rows: impl Iterator<Item = R> + Send,
+    ) -> Result<u64, StoreError> {
+        self.insert::<FeedbackRow<'a>, R>(rows).await
     }
 
     async fn insert<T: TableRow, R: Borrow<T> + Send>(

@@ -152,6 +152,64 @@ pub struct RunRow<'a> {
     pub state: &'a [u8],
 }
 
+/// A row of `messages`: one chat event.
+#[derive(Clone, Debug)]
+pub struct MessageRow<'a> {
+    /// The tenant.
+    pub project_id: &'a str,
+    /// The app inside the project.
+    pub app_id: &'a str,
+    /// When it was said, Unix milliseconds.
+    pub timestamp: i64,
+    /// Identity of the event.
+    pub event_id: u128,
+    /// The run, or the message, it names itself by.
+    pub run_id: &'a str,
+    /// The parent it names, empty for none.
+    pub parent_run_id: &'a str,
+    /// The thread it names, empty for none.
+    pub thread_id: &'a str,
+    /// The agent it names, empty for none.
+    pub agent: &'a str,
+    /// The user it names, empty for none.
+    pub user_email: &'a str,
+    /// `user`, `assistant`, `system` or `tool`.
+    pub role: &'a str,
+    /// What was said, whole.
+    pub content: &'a str,
+}
+
+/// A row of `feedback`: one feedback event.
+#[derive(Clone, Debug)]
+pub struct FeedbackRow<'a> {
+    /// The tenant.
+    pub project_id: &'a str,
+    /// The app inside the project.
+    pub app_id: &'a str,
+    /// The run or message it judges.
+    pub run_id: &'a str,
+    /// When it was given, Unix milliseconds.
+    pub timestamp: i64,
+    /// Identity of the event.
+    pub event_id: u128,
+    /// `positive`, `negative`, or empty where an old client gave only words.
+    pub rating: &'a str,
+    /// In words, empty for none.
+    pub comment: &'a str,
+}
+
+row_binary! {
+    MessageRow in "messages" {
+        project_id, app_id, timestamp, event_id, run_id, parent_run_id, thread_id, agent, user_email, role, content,
+    }
+}
+
+row_binary! {
+    FeedbackRow in "feedback" {
+        project_id, app_id, run_id, timestamp, event_id, rating, comment,
+    }
+}
+
 row_binary! {
     EventRow in "events" {
         project_id, app_id, timestamp, run_id, event_id, name, payload, received_at, stored_at,
