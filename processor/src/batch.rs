@@ -8,14 +8,18 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::{Arc, LazyLock};
 
 use eventlog::StoredRecord;
-use schemas::fold::{Previews, RunState, StateFault};
+use schemas::event::Custom;
+use schemas::fold::{self, RunState};
 use schemas::ids::{AppId, ProjectId};
+use schemas::reprice::Reprice;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
-use crate::decode::{self, DecodedEvent, EventLine, Poison};
+use crate::decode::{self, DecodedEvent, EventLine, FeedbackLine, MessageLine, Poison};
 
+mod node;
 mod working;
 
+pub use node::{Figures, Node, Resolved, Snapshot};
 pub use working::{Sources, Working};
 
 /// Makes the keys of runs unpredictable: XXH3 can be inverted, so with a seed that anyone can compute, a tenant could
@@ -90,118 +94,6 @@ impl Scope {
     }
 }
 
-/// What a run has from its ancestors, or else of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    /// The topmost known ancestor; the run itself when it has none.
-    pub root: Arc<str>,
-    /// The run's agent, else the nearest ancestor's, else empty.
-    pub agent: Arc<str>,
-    /// The run's user, else the nearest ancestor's, else empty.
-    pub user_email: Arc<str>,
-}
-
-impl Resolved {
-    /// Bytes of its texts.
-    pub fn bytes(&self) -> usize {
-        self.root.len() + self.agent.len() + self.user_email.len()
-    }
-}
-
-/// A run's state as the table keeps it: equal states are equal snapshots.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The fold's state without its previews.
-    pub state: Arc<[u8]>,
-    /// Beginning of the input.
-    pub input_preview: Arc<str>,
-    /// Beginning of the output.
-    pub output_preview: Arc<str>,
-}
-
-impl Snapshot {
-    /// Encodes a state.
-    pub fn of(state: &RunState) -> Result<Self, StateFault> {
-        let previews = state.previews();
-        Ok(Self {
-            state: state.encode()?.into(),
-            input_preview: previews.input.into(),
-            output_preview: previews.output.into(),
-        })
-    }
-
-    /// Decodes it.
-    pub fn decode(&self) -> Result<RunState, StateFault> {
-        let previews = Previews {
-            input: &self.input_preview,
-            output: &self.output_preview,
-        };
-        RunState::decode(&self.state, previews)
-    }
-
-    /// Bytes it takes.
-    pub fn bytes(&self) -> usize {
-        self.state.len() + self.input_preview.len() + self.output_preview.len()
-    }
-}
-
-/// What is stored of a run.
-#[derive(Clone, Debug)]
-struct Base {
-    version: u64,
-    snapshot: Snapshot,
-    resolved: Resolved,
-    /// Where it has rows that are not tombstones: one, unless something was interrupted.
-    keys: Vec<i64>,
-}
-
-/// A run in the working set.
-#[derive(Clone, Debug)]
-pub struct Node {
-    /// Which of the scopes it belongs to.
-    pub scope: usize,
-    /// Its id.
-    pub run_id: Arc<str>,
-    /// The fold of all that is known. Boxed like everywhere here: maps move their values when they grow.
-    pub state: Box<RunState>,
-    /// The same, as it is stored.
-    pub snapshot: Snapshot,
-    /// Root and what is inherited, as far as it is settled.
-    pub resolved: Resolved,
-    /// Whether any run may name this one as its parent.
-    pub may_have_children: bool,
-    base: Option<Base>,
-}
-
-impl Node {
-    /// Whether what is stored is not this.
-    pub fn is_changed(&self) -> bool {
-        self.base.as_ref().is_none_or(|base| {
-            base.snapshot != self.snapshot
-                || base.resolved != self.resolved
-                || base.keys != [self.state.started_at_ms()]
-        })
-    }
-
-    /// The keys at which it has rows that are not tombstones.
-    pub fn keys(&self) -> impl Iterator<Item = i64> {
-        self.base.iter().flat_map(|base| base.keys.iter().copied())
-    }
-
-    /// The version of what is to be written: the log's position, and above whatever is stored (P3).
-    pub fn version(&self, scope: &Scope) -> u64 {
-        let above_stored = self
-            .base
-            .as_ref()
-            .map_or(0, |base| base.version.saturating_add(1));
-        scope.next_offset.max(above_stored)
-    }
-
-    fn is_new(&self) -> bool {
-        self.base.is_none()
-    }
-}
-
 /// The runs of a working set.
 #[derive(Debug, Default)]
 pub struct Nodes {
@@ -218,6 +110,11 @@ impl Nodes {
     /// The run, to change it.
     pub fn get_mut(&mut self, key: RunKey) -> Option<&mut Node> {
         self.nodes.get_mut(&key)
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (RunKey, &Node)> {
+        self.nodes.iter().map(|(key, node)| (*key, node))
     }
 
     /// The key of another run of the same app.
@@ -241,6 +138,15 @@ pub struct Delta {
     state: Box<RunState>,
 }
 
+/// A run to price again.
+#[derive(Clone, Debug)]
+pub struct Repriced {
+    scope: usize,
+    run_id: Arc<str>,
+    /// The start of its stored row, when it was asked for.
+    started_at_ms: i64,
+}
+
 /// The events of some records, folded run by run.
 #[derive(Debug, Default)]
 pub struct MicroBatch<'a> {
@@ -251,6 +157,12 @@ pub struct MicroBatch<'a> {
     pub lines: Vec<EventLine<'a>>,
     /// What its events say about each run.
     pub deltas: KeyMap<Delta>,
+    /// Runs to price again.
+    pub repriced: Vec<Repriced>,
+    /// The chat events among the lines.
+    pub messages: Vec<MessageLine<'a>>,
+    /// The feedback events among the lines.
+    pub feedback: Vec<FeedbackLine<'a>>,
     /// What could not be read.
     pub poison: Vec<Poison>,
 }
@@ -277,16 +189,21 @@ impl<'a> MicroBatch<'a> {
     fn add(&mut self, at: usize, record: &'a StoredRecord) -> Result<(), String> {
         let header = decode::header(record)?;
         let scope = self.scope(&header.project, &header.app, record.position.offset + 1);
+        if decode::is_reprice(record) {
+            return self.add_reprice(scope, record);
+        }
         let Self {
             scopes,
             lines,
             deltas,
+            messages,
+            feedback,
             poison,
             ..
         } = self;
         let each = |decoded: DecodedEvent<'a>| {
             let DecodedEvent { event, id, raw } = decoded;
-            if event.custom.is_none() {
+            if event.custom.is_none_or(fold::is_mark) {
                 let delta = deltas
                     .entry(scopes[scope].key(&event.run_id))
                     .or_insert_with(|| Delta {
@@ -295,6 +212,11 @@ impl<'a> MicroBatch<'a> {
                         state: Box::default(),
                     });
                 delta.state.apply(&event, id);
+            }
+            match event.custom {
+                Some(Custom::Chat) => messages.extend(MessageLine::of(scope, &event, id)),
+                Some(Custom::Feedback) => feedback.extend(FeedbackLine::of(scope, &event, id)),
+                _ => {}
             }
             lines.push(EventLine {
                 scope,
@@ -315,6 +237,18 @@ impl<'a> MicroBatch<'a> {
             });
         };
         decode::events(record, &header, each, bad)
+    }
+
+    fn add_reprice(&mut self, scope: usize, record: &StoredRecord) -> Result<(), String> {
+        let reprice = Reprice::decode(&record.record.payload).map_err(|error| error.to_string())?;
+        let runs = reprice.runs.into_iter();
+        self.repriced
+            .extend(runs.map(|(run_id, started_at_ms)| Repriced {
+                scope,
+                run_id: run_id.into(),
+                started_at_ms,
+            }));
+        Ok(())
     }
 
     fn scope(&mut self, project: &ProjectId, app: &AppId, next_offset: u64) -> usize {

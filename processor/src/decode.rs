@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use eventlog::StoredRecord;
 use schemas::batch;
 use schemas::digest::Identity;
-use schemas::event::Event;
+use schemas::event::{Event, Judgement, Message};
 use schemas::ids::EventId;
 use schemas::record::RecordHeader;
+use schemas::reprice::Reprice;
 
 /// An event of a record.
 #[derive(Debug)]
@@ -39,6 +40,74 @@ pub struct EventLine<'a> {
     pub received_at_ms: i64,
 }
 
+/// A chat event: its row in `messages`.
+#[derive(Debug)]
+pub struct MessageLine<'a> {
+    /// Which of the micro-batch's scopes it belongs to.
+    pub scope: usize,
+    /// When it was said.
+    pub timestamp_ms: i64,
+    /// Its identity.
+    pub id: EventId,
+    /// The run, or the message, it names itself by.
+    pub run_id: Cow<'a, str>,
+    /// The parent it names.
+    pub parent_run_id: Option<Cow<'a, str>>,
+    /// The thread it names.
+    pub thread_id: Option<Cow<'a, str>>,
+    /// The agent it names.
+    pub agent: Option<Cow<'a, str>>,
+    /// The user it names.
+    pub user_email: Option<Cow<'a, str>>,
+    /// Who said what.
+    pub message: Message<'a>,
+}
+
+impl<'a> MessageLine<'a> {
+    /// The line of an event that says something.
+    pub fn of(scope: usize, event: &Event<'a>, id: EventId) -> Option<Self> {
+        Some(Self {
+            scope,
+            timestamp_ms: event.timestamp_ms,
+            id,
+            run_id: event.run_id.clone(),
+            parent_run_id: event.parent_run_id.clone(),
+            thread_id: event.thread_id.clone(),
+            agent: event.agent.clone(),
+            user_email: event.user_email.clone(),
+            message: event.message.clone()?,
+        })
+    }
+}
+
+/// A feedback event: its row in `feedback`.
+#[derive(Debug)]
+pub struct FeedbackLine<'a> {
+    /// Which of the micro-batch's scopes it belongs to.
+    pub scope: usize,
+    /// When it was given.
+    pub timestamp_ms: i64,
+    /// Its identity.
+    pub id: EventId,
+    /// The run or message it judges.
+    pub run_id: Cow<'a, str>,
+    /// The judgement.
+    pub judgement: Judgement<'a>,
+}
+
+impl<'a> FeedbackLine<'a> {
+    /// The line of an event that judges.
+    pub fn of(scope: usize, event: &Event<'a>, id: EventId) -> Option<Self> {
+        Some(Self {
+            scope,
+            timestamp_ms: event.timestamp_ms,
+            id,
+            run_id: event.run_id.clone(),
+            judgement: event.judgement.clone()?,
+        })
+    }
+}
+
 /// Something that cannot be processed, for the dead letters.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Poison {
@@ -54,12 +123,17 @@ pub struct Poison {
 
 /// Reads the header of a record.
 pub fn header(record: &StoredRecord) -> Result<RecordHeader, String> {
-    let headers = record
-        .record
-        .headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_ref()));
-    RecordHeader::decode(headers).map_err(|fault| fault.to_string())
+    RecordHeader::decode(headers(record)).map_err(|fault| fault.to_string())
+}
+
+/// Whether the record holds runs to price again instead of events.
+pub fn is_reprice(record: &StoredRecord) -> bool {
+    Reprice::is_in(headers(record))
+}
+
+fn headers(record: &StoredRecord) -> impl Iterator<Item = (&str, &[u8])> + Clone {
+    let headers = record.record.headers.iter();
+    headers.map(|(name, value)| (name.as_str(), value.as_ref()))
 }
 
 /// Hands each event of the payload to `each`, in order; bad ones to `bad` with their reason.

@@ -6,8 +6,9 @@
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
-use crate::batch::{BuildKeyHasher, Resolved, RunKey, Snapshot};
+use crate::batch::{BuildKeyHasher, Figures, Resolved, RunKey, Snapshot};
 use crate::config::ProcessorConfig;
+use crate::totals::OwnCost;
 
 /// What a run's next event needs of it.
 #[derive(Clone, Debug)]
@@ -20,6 +21,10 @@ pub struct HotRun {
     pub started_at_ms: i64,
     /// Root and what is inherited.
     pub resolved: Resolved,
+    /// What it costs itself.
+    pub cost: OwnCost,
+    /// Its figures, own and with all descendants.
+    pub figures: Figures,
     /// Whether any run may name this one as its parent.
     pub may_have_children: bool,
 }
@@ -40,7 +45,7 @@ impl HotRuns {
             .initial_capacity(usize::try_from(bytes >> 10).unwrap_or(0))
             .weigher(|_: &RunKey, run: &HotRun| {
                 // Beside the bytes: the entry, its key, and moka's own nodes.
-                u32::try_from(run.snapshot.bytes() + run.resolved.bytes() + 320).unwrap_or(u32::MAX)
+                u32::try_from(run.snapshot.bytes() + run.resolved.bytes() + 480).unwrap_or(u32::MAX)
             })
             // The newest runs are the ones that go on; how often a run was touched before says nothing.
             .eviction_policy(EvictionPolicy::lru())

@@ -34,12 +34,14 @@ mod processor;
 pub mod rows;
 pub mod step;
 pub mod tables;
+pub mod totals;
 mod worker;
 
 pub use config::ProcessorConfig;
+pub use gate::Gate;
 pub use metrics::Metrics;
-pub use processor::{Processor, Status};
-pub use tables::Tables;
+pub use processor::{Parts, Processor, Status};
+pub use tables::{Rows, Tables};
 
 /// The consumer group whose commits say what is stored.
 pub const GROUP: &str = "processor";

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use store::StoreError;
-use store::rows::{EventRow, RunRow};
-use store::states::{Child, StoredRun};
+use store::states::{Child, ChildTotals, StoredRun};
 use tokio::sync::watch;
 
 use crate::batch::Scope;
 use crate::processor::{Processor, stopped_by};
-use crate::tables::Tables;
+use crate::tables::{Rows, Tables};
 
 /// First pause between two tries.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -81,7 +80,10 @@ impl Tables for Patient {
         scope: &Scope,
         run_ids: &[&str],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        patiently!(self, self.processor.tables.load_states(scope, run_ids))
+        patiently!(
+            self,
+            self.processor.parts.tables.load_states(scope, run_ids)
+        )
     }
 
     async fn children_of(
@@ -89,18 +91,50 @@ impl Tables for Patient {
         scope: &Scope,
         parent_ids: &[&str],
     ) -> Result<Vec<Child>, StoreError> {
-        patiently!(self, self.processor.tables.children_of(scope, parent_ids))
+        patiently!(
+            self,
+            self.processor.parts.tables.children_of(scope, parent_ids)
+        )
     }
 
-    async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
-        patiently!(self, self.processor.tables.insert(events, runs))
+    async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
+        patiently!(self, self.processor.parts.tables.insert(rows))
+    }
+
+    async fn load_states_at(
+        &self,
+        scope: &Scope,
+        runs: &[(&str, i64)],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        patiently!(
+            self,
+            self.processor.parts.tables.load_states_at(scope, runs)
+        )
+    }
+
+    async fn child_totals(
+        &self,
+        scope: &Scope,
+        parent_ids: &[&str],
+        each: &mut (dyn FnMut(ChildTotals) + Send),
+    ) -> Result<(), StoreError> {
+        // Told as a whole: an answer that breaks off must not be counted twice.
+        let found = patiently!(self, async {
+            let mut found = Vec::new();
+            let mut keep = |child| found.push(child);
+            let tables = &self.processor.parts.tables;
+            tables.child_totals(scope, parent_ids, &mut keep).await?;
+            Ok::<_, StoreError>(found)
+        })?;
+        found.into_iter().for_each(each);
+        Ok(())
     }
 
     async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
-        patiently!(self, self.processor.tables.known_runs(each))
+        patiently!(self, self.processor.parts.tables.known_runs(each))
     }
 
     async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
-        patiently!(self, self.processor.tables.waiting_parents(each))
+        patiently!(self, self.processor.parts.tables.waiting_parents(each))
     }
 }

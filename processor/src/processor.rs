@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eventlog::Log;
+use schemas::price::PriceTable;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::gate::Gate;
 use crate::hot::HotRuns;
 use crate::known::Known;
 use crate::metrics::Metrics;
@@ -31,12 +33,25 @@ pub enum Status {
     Stopped,
 }
 
+/// What a processor works with.
+#[derive(Clone)]
+pub struct Parts {
+    /// The log of events.
+    pub log: Arc<dyn Log>,
+    /// The log for what cannot be processed.
+    pub dead_letters: Arc<dyn Log>,
+    /// Where the rows go.
+    pub tables: Arc<dyn Tables>,
+    /// The price table in force; a change acts on the next step.
+    pub prices: watch::Receiver<Arc<PriceTable>>,
+    /// Lets others work on whole tables between two steps.
+    pub gate: Gate,
+}
+
 /// Consumes a log of events into the tables.
 pub struct Processor {
     pub(crate) config: ProcessorConfig,
-    pub(crate) log: Arc<dyn Log>,
-    pub(crate) dead_letters: Arc<dyn Log>,
-    pub(crate) tables: Arc<dyn Tables>,
+    pub(crate) parts: Parts,
     pub(crate) metrics: Metrics,
     /// One for each worker: a partition that moves must not find what its former owner thought of it.
     hot: Vec<HotRuns>,
@@ -44,22 +59,14 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// A processor over a log, a log for what it cannot process, and the tables.
-    pub fn new(
-        config: ProcessorConfig,
-        log: Arc<dyn Log>,
-        dead_letters: Arc<dyn Log>,
-        tables: Arc<dyn Tables>,
-        metrics: Metrics,
-    ) -> Self {
+    /// A processor of these parts.
+    pub fn new(config: ProcessorConfig, parts: Parts, metrics: Metrics) -> Self {
         let hot = (0..config.workers.max(1))
             .map(|_| HotRuns::new(&config))
             .collect();
         Self {
             config,
-            log,
-            dead_letters,
-            tables,
+            parts,
             metrics,
             hot,
             status: watch::Sender::new(Status::Starting),
@@ -98,7 +105,7 @@ impl Processor {
         // Each worker gets its own word to stop, so that one that fails ends the others.
         let (stop_all, stopped) = watch::channel(false);
         for hot in &self.hot {
-            let member = self.log.join(GROUP).await?;
+            let member = self.parts.log.join(GROUP).await?;
             let worker = Worker::new(
                 (self.clone(), known.clone(), hot.clone()),
                 member,
@@ -132,7 +139,7 @@ impl Processor {
     }
 
     async fn observe(&self) {
-        if let Ok(lags) = self.log.lag(GROUP).await {
+        if let Ok(lags) = self.parts.log.lag(GROUP).await {
             let records: u64 = lags
                 .iter()
                 .map(|lag| lag.end.saturating_sub(lag.committed))

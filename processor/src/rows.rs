@@ -1,11 +1,14 @@
 //! From folded runs to rows.
 
 use rust_decimal::Decimal;
-use schemas::fold::{CostStatus, Status};
-use store::rows::{self, EventRow, RunRow, RunStatus};
+use schemas::event::Rating;
+use schemas::fold::{CostStatus, RunState, Status};
+use schemas::price::PriceTable;
+use store::rows::{self, EventRow, FeedbackRow, MessageRow, RunRow, RunStatus};
 
 use crate::batch::{Node, Scope};
-use crate::decode::EventLine;
+use crate::decode::{EventLine, FeedbackLine, MessageLine};
+use crate::totals::OwnCost;
 
 /// Digits after the point of the cost columns.
 const COST_SCALE: u32 = 18;
@@ -26,8 +29,55 @@ pub fn event<'a>(line: &'a EventLine<'a>, scopes: &'a [Scope], now_ms: i64) -> E
     }
 }
 
+/// The row of a message.
+pub fn message<'a>(line: &'a MessageLine<'a>, scopes: &'a [Scope]) -> MessageRow<'a> {
+    let scope = &scopes[line.scope];
+    MessageRow {
+        project_id: scope.project.as_str(),
+        app_id: scope.app.as_str(),
+        timestamp: line.timestamp_ms,
+        event_id: line.id.0,
+        run_id: &line.run_id,
+        parent_run_id: line.parent_run_id.as_deref().unwrap_or_default(),
+        thread_id: line.thread_id.as_deref().unwrap_or_default(),
+        agent: line.agent.as_deref().unwrap_or_default(),
+        user_email: line.user_email.as_deref().unwrap_or_default(),
+        role: &line.message.role,
+        content: &line.message.content,
+    }
+}
+
+/// The row of a judgement.
+pub fn feedback<'a>(line: &'a FeedbackLine<'a>, scopes: &'a [Scope]) -> FeedbackRow<'a> {
+    let scope = &scopes[line.scope];
+    FeedbackRow {
+        project_id: scope.project.as_str(),
+        app_id: scope.app.as_str(),
+        run_id: &line.run_id,
+        timestamp: line.timestamp_ms,
+        event_id: line.id.0,
+        rating: line
+            .judgement
+            .rating
+            .map(Rating::as_str)
+            .unwrap_or_default(),
+        comment: line.judgement.comment.as_deref().unwrap_or_default(),
+    }
+}
+
+/// What a run costs by these prices, as its row says it.
+pub fn own_cost(state: &RunState, prices: &PriceTable) -> OwnCost {
+    let cost = state.cost(prices);
+    OwnCost {
+        amount: scaled(cost.amount),
+        status: cost.status,
+        is_estimated: cost.is_estimated,
+    }
+}
+
 /// The rows of a run that changed: the run itself, and a tombstone at each other key it still has a row at. All carry
-/// the state, so that a look-up finds it whichever of them a crash left behind.
+/// the state, so that a look-up finds it whichever of them a crash left behind. Marks on a run that was never seen are
+/// a tombstone too: nobody is shown it, and the run finds it when it comes.
 pub fn run<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> impl Iterator<Item = RunRow<'a>> {
     let key = node.state.started_at_ms();
     let row = current(node, scope, now_ms);
@@ -40,16 +90,18 @@ pub fn run<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> impl Iterator<I
             ..row.clone()
         })
         .collect();
+    let row = RunRow {
+        is_deleted: u8::from(node.state.is_unseen()),
+        ..row
+    };
     tombstones.into_iter().chain([row])
 }
 
 fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
     let state = &node.state;
-    let cost = state.cost();
-    let amount = scaled(cost.amount);
-    let total_tokens = state.total_tokens();
+    let (cost, totals) = (node.cost, &node.totals);
+    let verdict = state.verdict();
     let (first_event_at, last_event_at) = state.event_span_ms();
-    let failed = state.status() == Status::Error;
     let error = state.error();
     RunRow {
         project_id: scope.project.as_str(),
@@ -76,10 +128,10 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
         latency_ms: state.latency_ms(),
         prompt_tokens: state.prompt_tokens(),
         completion_tokens: state.completion_tokens(),
-        total_tokens,
+        total_tokens: state.total_tokens(),
         cached_tokens: state.cached_tokens(),
         reasoning_tokens: state.reasoning_tokens(),
-        cost: amount,
+        cost: cost.amount,
         cost_status: match cost.status {
             CostStatus::Priced => rows::CostStatus::Priced,
             CostStatus::Provided => rows::CostStatus::Provided,
@@ -88,22 +140,23 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
             CostStatus::NoTokens => rows::CostStatus::NoTokens,
             CostStatus::UnpricedModel => rows::CostStatus::UnpricedModel,
         },
-        cost_estimated: 0,
-        // The run's own: sums over descendants come with the roll-ups (P6).
-        total_cost: amount,
-        total_prompt_tokens: state.prompt_tokens().unwrap_or(0),
-        total_completion_tokens: state.completion_tokens().unwrap_or(0),
-        total_tokens_with_children: total_tokens.unwrap_or(0),
-        llm_calls: u64::from(state.kind() == "llm"),
-        error_count: u64::from(failed),
+        cost_estimated: u8::from(cost.is_estimated),
+        total_cost: totals.cost,
+        total_prompt_tokens: totals.prompt_tokens,
+        total_completion_tokens: totals.completion_tokens,
+        total_tokens_with_children: totals.tokens,
+        llm_calls: totals.llm_calls,
+        error_count: totals.errors,
         error_name: error.map(|error| error.name.as_ref()).unwrap_or_default(),
         error_message: error
             .map(|error| error.message.as_ref())
             .unwrap_or_default(),
-        saved: 0,
-        feedback_rating: "",
-        feedback_comment: "",
-        feedback_at: None,
+        saved: u8::from(state.is_saved()),
+        feedback_rating: verdict
+            .map(|verdict| verdict.rating.as_str())
+            .unwrap_or_default(),
+        feedback_comment: verdict.map(|verdict| verdict.comment).unwrap_or_default(),
+        feedback_at: verdict.map(|verdict| verdict.at_ms),
         input_preview: state.input_preview(),
         output_preview: state.output_preview(),
         metadata: state.metadata().collect(),

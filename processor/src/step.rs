@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use eventlog::StoredRecord;
-use store::rows::{EventRow, RunRow};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::batch::{MicroBatch, Sources, Working};
 use crate::decode::Poison;
+use crate::tables::Rows;
 use crate::{ProcessorError, rows};
 
 /// What became of some records.
@@ -31,26 +31,47 @@ pub async fn store(
         scopes,
         lines,
         deltas,
+        repriced,
+        messages,
+        feedback,
         poison,
         ..
     } = computing(|| MicroBatch::fold(records));
-    let working = Working::settle(&scopes, deltas, sources).await?;
-    let events: Vec<EventRow<'_>> = lines
-        .iter()
-        .map(|line| rows::event(line, &scopes, now_ms))
-        .collect();
-    let runs: Vec<RunRow<'_>> = working
-        .changed()
-        .flat_map(|(node, scope)| rows::run(node, scope, now_ms))
-        .collect();
+    let working = Working::settle(&scopes, (deltas, repriced), sources).await?;
+    let mut stored = Rows {
+        events: lines
+            .iter()
+            .map(|line| rows::event(line, &scopes, now_ms))
+            .collect(),
+        messages: messages
+            .iter()
+            .map(|line| rows::message(line, &scopes))
+            .collect(),
+        feedback: feedback
+            .iter()
+            .map(|line| rows::feedback(line, &scopes))
+            .collect(),
+        ..Rows::default()
+    };
+    for (node, scope) in working.changed() {
+        let rows = rows::run(node, scope, now_ms);
+        // A run that hangs below another parent than before took its figures with it. Once that is stored, nobody
+        // could tell any more whom they were taken from: so the others first.
+        if working.is_rewired(node) {
+            stored.causes.extend(rows);
+        } else {
+            stored.runs.extend(rows);
+        }
+    }
     sources
         .metrics
         .fold_seconds
         .observe(started.elapsed().as_secs_f64());
-    sources.tables.insert(&events, &runs).await?;
-    sources.metrics.run_rows.inc_by(runs.len() as u64);
-    let events = events.len() as u64;
-    drop(runs);
+    sources.tables.insert(&stored).await?;
+    let run_rows = stored.runs.len() + stored.causes.len();
+    sources.metrics.run_rows.inc_by(run_rows as u64);
+    let events = stored.events.len() as u64;
+    drop(stored);
     working.stored(sources);
     Ok(Stored { events, poison })
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use store::rows::{EventRow, RunRow};
-use store::states::{Child, StoredRun};
+use store::rows::{EventRow, FeedbackRow, MessageRow, RunRow};
+use store::states::{Child, ChildTotals, StoredRun};
 use store::{Store, StoreError};
 
 use crate::batch::Scope;
@@ -29,7 +29,22 @@ fn by_days<R>(rows: &[R], time_ms: impl Fn(&R) -> i64) -> Vec<Vec<&R>> {
         .collect()
 }
 
-/// Look-ups and inserts on `events` and `runs`.
+/// Everything one step stores. Borrowed from the step.
+#[derive(Debug, Default)]
+pub struct Rows<'a> {
+    /// Rows of `events`.
+    pub events: Vec<EventRow<'a>>,
+    /// Rows of `runs`.
+    pub runs: Vec<RunRow<'a>>,
+    /// Rows of `runs` that must not be stored before all others are: they hold what the others follow from.
+    pub causes: Vec<RunRow<'a>>,
+    /// Rows of `messages`.
+    pub messages: Vec<MessageRow<'a>>,
+    /// Rows of `feedback`.
+    pub feedback: Vec<FeedbackRow<'a>>,
+}
+
+/// Look-ups and inserts on the tables of events and what is made of them.
 #[async_trait]
 pub trait Tables: Send + Sync + 'static {
     /// What is stored of these runs, tombstones included; see [`Store::load_states`].
@@ -39,6 +54,21 @@ pub trait Tables: Send + Sync + 'static {
         run_ids: &[&str],
     ) -> Result<Vec<StoredRun>, StoreError>;
 
+    /// The same for runs whose starts are known, in the order of the starts; see [`Store::load_states_at`].
+    async fn load_states_at(
+        &self,
+        scope: &Scope,
+        runs: &[(&str, i64)],
+    ) -> Result<Vec<StoredRun>, StoreError>;
+
+    /// Calls back with the stored totals of every current run whose parent is one of these.
+    async fn child_totals(
+        &self,
+        scope: &Scope,
+        parent_ids: &[&str],
+        each: &mut (dyn FnMut(ChildTotals) + Send),
+    ) -> Result<(), StoreError>;
+
     /// The current runs whose parent is one of these.
     async fn children_of(
         &self,
@@ -47,7 +77,7 @@ pub trait Tables: Send + Sync + 'static {
     ) -> Result<Vec<Child>, StoreError>;
 
     /// Stores rows durably. After an error some may be stored; repeating is harmless.
-    async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError>;
+    async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError>;
 
     /// Calls back with the hash ([`store::states::run_hash`]) of every run that has a row.
     async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError>;
@@ -74,22 +104,52 @@ impl Tables for Store {
         Store::children_of(self, scope.project.as_str(), scope.app.as_str(), parent_ids).await
     }
 
-    async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
+    async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
         // Side by side: each is one stream on one core of the server.
         let insert_events = async {
-            for rows in by_days(events, |row| row.timestamp) {
+            for rows in by_days(&rows.events, |row| row.timestamp) {
                 self.insert_events(rows.into_iter()).await?;
             }
             Ok::<_, StoreError>(())
         };
         let insert_runs = async {
-            for rows in by_days(runs, |row| row.started_at) {
+            for rows in by_days(&rows.runs, |row| row.started_at) {
                 self.insert_runs(rows.into_iter()).await?;
             }
             Ok::<_, StoreError>(())
         };
-        tokio::try_join!(insert_events, insert_runs)?;
+        let insert_messages = async {
+            for rows in by_days(&rows.messages, |row| row.timestamp) {
+                self.insert_messages(rows.into_iter()).await?;
+            }
+            for rows in by_days(&rows.feedback, |row| row.timestamp) {
+                self.insert_feedback(rows.into_iter()).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        tokio::try_join!(insert_events, insert_runs, insert_messages)?;
+        for rows in by_days(&rows.causes, |row| row.started_at) {
+            self.insert_runs(rows.into_iter()).await?;
+        }
         Ok(())
+    }
+
+    async fn load_states_at(
+        &self,
+        scope: &Scope,
+        runs: &[(&str, i64)],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        Store::load_states_at(self, scope.project.as_str(), scope.app.as_str(), runs).await
+    }
+
+    async fn child_totals(
+        &self,
+        scope: &Scope,
+        parent_ids: &[&str],
+        each: &mut (dyn FnMut(ChildTotals) + Send),
+    ) -> Result<(), StoreError> {
+        let (project, app) = (scope.project.as_str(), scope.app.as_str());
+        Store::child_totals(self, project, app, parent_ids, each).await
     }
 
     async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {

@@ -10,7 +10,7 @@ use eventlog::{Delivery, Fetch, LogError, Member, Record, StoredRecord};
 use tokio::sync::watch;
 
 use crate::batch::Sources;
-use crate::decode::Poison;
+use crate::decode::{self, Poison};
 use crate::hot::HotRuns;
 use crate::known::Known;
 use crate::patient::{Patient, Pause};
@@ -20,6 +20,8 @@ use crate::{GROUP, ProcessorError};
 
 /// The largest record a log takes.
 const RECORD_BYTES_MAX: usize = 16 << 20;
+/// Bytes a run takes while it is priced again for each byte that names it: 3 KB for about 60.
+const REPRICE_WEIGHT: usize = 50;
 /// How long one call waits for records when there are none, before it looks around again.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 
@@ -29,6 +31,8 @@ pub(crate) struct Worker {
     hot: HotRuns,
     member: Box<dyn Member>,
     stop: watch::Receiver<bool>,
+    /// The gate's number when this worker last passed it.
+    generation: u64,
     /// By partition, what may have been stored in part by whoever had it before: see [`Sources::careful`].
     unproven: BTreeMap<u32, Unproven>,
 }
@@ -40,6 +44,38 @@ struct Unproven {
     end: u64,
     /// They have no more payload bytes than this: a micro-batch is the most that anyone stores at once.
     bytes: usize,
+}
+
+/// What a record counts against the bound on a micro-batch: its bytes, and where it only names runs, what the runs
+/// will take that have to be read for it.
+fn weight(record: &StoredRecord) -> usize {
+    let bytes = record.record.payload.len();
+    if decode::is_reprice(record) {
+        bytes.saturating_mul(REPRICE_WEIGHT)
+    } else {
+        bytes
+    }
+}
+
+/// Cuts records into lists of at most this weight, in order. Nearly always one: only records that name runs weigh more
+/// than their bytes.
+fn parts(records: Vec<StoredRecord>, most: usize) -> Vec<Vec<StoredRecord>> {
+    let mut parts: Vec<Vec<StoredRecord>> = Vec::new();
+    let mut room = 0;
+    for record in records {
+        let weight = weight(&record);
+        match parts.last_mut() {
+            Some(part) if weight <= room => {
+                part.push(record);
+                room -= weight;
+            }
+            _ => {
+                parts.push(vec![record]);
+                room = most.saturating_sub(weight);
+            }
+        }
+    }
+    parts
 }
 
 /// What gathering ended with.
@@ -61,6 +97,7 @@ impl Worker {
             hot,
             member,
             stop,
+            generation: 0,
             unproven: BTreeMap::new(),
         }
     }
@@ -79,8 +116,10 @@ impl Worker {
                 }
                 Err(error) => return Err(error.into()),
             };
-            if !gathered.records.is_empty() && !self.process(gathered.records).await? {
-                return Ok(());
+            for records in parts(gathered.records, self.processor.config.batch_bytes) {
+                if !self.process(records).await? {
+                    return Ok(());
+                }
             }
             self.heed(gathered.then).await;
         }
@@ -95,7 +134,13 @@ impl Worker {
                 // Whoever had these partitions may have written their runs since this worker last did.
                 self.hot.clear();
                 // Where the end cannot be seen now, care is taken as far as the bytes reach.
-                let lags = self.processor.log.lag(GROUP).await.unwrap_or_default();
+                let lags = self
+                    .processor
+                    .parts
+                    .log
+                    .lag(GROUP)
+                    .await
+                    .unwrap_or_default();
                 // The record that made the batch full may have gone over its bound.
                 let bytes = self.processor.config.batch_bytes + RECORD_BYTES_MAX;
                 for position in positions {
@@ -148,7 +193,7 @@ impl Worker {
                 deadline.saturating_duration_since(Instant::now())
             });
             let fetch = Fetch {
-                max_bytes: config.batch_bytes - bytes,
+                max_bytes: config.batch_bytes.saturating_sub(bytes).max(1),
                 max_wait,
             };
             let delivery = tokio::select! {
@@ -157,10 +202,7 @@ impl Worker {
             };
             match delivery {
                 Delivery::Records(records) => {
-                    bytes += records
-                        .iter()
-                        .map(|record| record.record.payload.len())
-                        .sum::<usize>();
+                    bytes += records.iter().map(weight).sum::<usize>();
                     gathered.records.extend(records);
                     deadline.get_or_insert_with(|| Instant::now() + config.batch_wait);
                 }
@@ -188,11 +230,19 @@ impl Worker {
             stop: self.stop.clone(),
         };
         let (known, hot) = (self.known.clone(), self.hot.clone());
+        let (_pass, generation) = processor.parts.gate.pass().await;
+        if generation != self.generation {
+            // Somebody put other rows in place of those this worker knows.
+            hot.clear();
+            self.generation = generation;
+        }
+        let prices = processor.parts.prices.borrow().clone();
         let careful = self.takes_care_of(&records);
         let sources = Sources {
             tables: &tables,
             hot: &hot,
             known: &known,
+            prices: &prices,
             metrics,
             careful,
         };
@@ -248,7 +298,7 @@ impl Worker {
                 log.offset = source.position.offset,
                 "a record cannot be read; it goes to the dead letters"
             );
-            self.processor.dead_letters.append(letter).await?;
+            self.processor.parts.dead_letters.append(letter).await?;
             self.processor
                 .metrics
                 .dead_lettered_events

@@ -8,16 +8,19 @@
 //! The state is narrow: previews instead of input and output, and bounded sets. [`full::FullRun`] folds the same
 //! events with everything they carry, for the view of one run.
 
+mod cost;
 pub mod full;
+mod marks;
 mod register;
 mod state;
 
 use std::borrow::Cow;
 
-use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use cost::Cost;
+pub use marks::{Verdict, is_mark};
 pub use register::{First, Last, Stamp};
 pub use state::{ErrorSummary, Previews, RunState, StateFault};
 
@@ -76,15 +79,6 @@ impl CostStatus {
             CostStatus::UnpricedModel => "unpriced_model",
         }
     }
-}
-
-/// A run's own cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
-    /// USD.
-    pub amount: Decimal,
-    /// Why it is that.
-    pub status: CostStatus,
 }
 
 /// The beginning of a JSON value as a person reads it: text without its quotes, anything else as JSON.

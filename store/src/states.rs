@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use clickhouse::Row;
+use schemas::timestamp::UnixMs;
 use serde::Deserialize;
 
 use crate::client::Store;
@@ -28,6 +29,17 @@ const LOOKUP_BOUNDS: ReadBounds = ReadBounds {
     memory_bytes: 1 << 30,
     threads: 2,
 };
+/// Adding up all children of some runs: any number of short rows, one at a time in memory here.
+const TOTALS_BOUNDS: ReadBounds = ReadBounds {
+    time: Duration::from_secs(60),
+    result_rows: 0,
+    result_bytes: 0,
+    memory_bytes: 2 << 30,
+    threads: 2,
+};
+/// What a look-up reads of a run beside its totals and its state, in the order of [`StoredRun`].
+const STATE_COLUMNS: &str = "run_id, started_at, version, is_deleted, parent_run_id, root_run_id, agent, user_email, \
+    input_preview, output_preview, cost, cost_status, cost_estimated";
 /// Reading one number per stored run, once at start.
 const SCAN_BOUNDS: ReadBounds = ReadBounds {
     time: Duration::from_secs(600),
@@ -60,10 +72,49 @@ pub struct StoredRun {
     pub input_preview: String,
     /// Beginning of the output: part of the fold's state.
     pub output_preview: String,
+    /// Own cost, USD times 10^18.
+    pub cost: i128,
+    /// Why the cost is what it is, as [`crate::rows::CostStatus`] numbers it.
+    pub cost_status: i8,
+    /// 1 when the cost is an estimate.
+    pub cost_estimated: u8,
+    /// Figures of the run and all its descendants.
+    pub totals: StoredTotals,
     /// The rest of the fold's state.
     #[serde(with = "raw_bytes")]
     pub state: Vec<u8>,
 }
+
+/// What adds up over a tree, as it is stored of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct StoredTotals {
+    /// USD times 10^18.
+    pub cost: i128,
+    /// Tokens of prompts.
+    pub prompt_tokens: u64,
+    /// Tokens of answers.
+    pub completion_tokens: u64,
+    /// Tokens in all.
+    pub tokens: u64,
+    /// Model calls.
+    pub llm_calls: u64,
+    /// Errors.
+    pub errors: u64,
+}
+
+/// A run, its parent and its stored totals.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct ChildTotals {
+    /// The child.
+    pub run_id: String,
+    /// The parent it names.
+    pub parent_run_id: String,
+    /// With all its descendants.
+    pub totals: StoredTotals,
+}
+
+/// The columns of [`StoredTotals`] as one value.
+const TOTALS: &str = "(total_cost, total_prompt_tokens, total_completion_tokens, total_tokens_with_children, llm_calls, error_count) AS totals";
 
 /// A run and its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
@@ -83,12 +134,14 @@ impl Store {
         app: &str,
         run_ids: &[&str],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        let sql = "SELECT run_id, started_at, version, is_deleted, parent_run_id, root_run_id, agent, user_email, input_preview, output_preview, state FROM runs \
-                   WHERE project_id = {project:String} AND app_id = {app:String} AND run_id IN {ids:Array(String)} \
-                   ORDER BY version DESC LIMIT 1 BY started_at, run_id";
+        let sql = format!(
+            "SELECT {STATE_COLUMNS}, {TOTALS}, state FROM runs \
+             WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND run_id IN {{ids:Array(String)}} \
+             ORDER BY version DESC LIMIT 1 BY started_at, run_id"
+        );
         let mut found = Vec::with_capacity(run_ids.len());
         for ids in chunks(run_ids) {
-            let query = self.bounded_query_within(sql, LOOKUP_BOUNDS);
+            let query = self.bounded_query_within(&sql, LOOKUP_BOUNDS);
             found.extend(
                 query
                     .param("project", project)
@@ -99,6 +152,73 @@ impl Store {
             );
         }
         Ok(found)
+    }
+
+    /// The same for runs whose starts are known: the rows at these keys and no other, found by the table's own order.
+    /// Give them in the order of their starts: each query reads from the first to the last of its part.
+    pub async fn load_states_at(
+        &self,
+        project: &str,
+        app: &str,
+        runs: &[(&str, UnixMs)],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        let sql = format!(
+            "SELECT {STATE_COLUMNS}, {TOTALS}, state FROM runs \
+             WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND run_id IN {{ids:Array(String)}} \
+               AND started_at >= fromUnixTimestamp64Milli({{first:Int64}}, 'UTC') \
+               AND started_at <= fromUnixTimestamp64Milli({{last:Int64}}, 'UTC') \
+             ORDER BY version DESC LIMIT 1 BY started_at, run_id"
+        );
+        let ids: Vec<&str> = runs.iter().map(|(run_id, _)| *run_id).collect();
+        let mut found = Vec::with_capacity(runs.len());
+        let mut starts = runs.iter().map(|(_, started_at)| *started_at);
+        for ids in chunks(&ids) {
+            let starts: Vec<UnixMs> = starts.by_ref().take(ids.len()).collect();
+            let query = self.bounded_query_within(&sql, LOOKUP_BOUNDS);
+            let rows: Vec<StoredRun> = query
+                .param("project", project)
+                .param("app", app)
+                .param("ids", ids)
+                .param("first", starts.iter().min().copied().unwrap_or_default())
+                .param("last", starts.iter().max().copied().unwrap_or_default())
+                .rows()
+                .await?;
+            found.extend(rows);
+        }
+        Ok(found)
+    }
+
+    /// Calls `each` with the stored totals of every current run whose parent is one of these.
+    pub async fn child_totals(
+        &self,
+        project: &str,
+        app: &str,
+        parent_ids: &[&str],
+        mut each: impl FnMut(ChildTotals) + Send,
+    ) -> Result<(), StoreError> {
+        let sql = format!(
+            "SELECT run_id, parent_run_id, totals FROM (\
+               SELECT run_id, parent_run_id, is_deleted, {TOTALS} FROM runs \
+               WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND (started_at, run_id) IN (\
+                 SELECT started_at, run_id FROM runs \
+                 WHERE project_id = {{project:String}} AND app_id = {{app:String}} \
+                   AND parent_run_id IN {{ids:Array(String)}}) \
+               ORDER BY version DESC LIMIT 1 BY started_at, run_id) \
+             WHERE is_deleted = 0 AND parent_run_id IN {{ids:Array(String)}}"
+        );
+        for ids in chunks(parent_ids) {
+            let mut cursor = self
+                .bounded_query_within(&sql, TOTALS_BOUNDS)
+                .param("project", project)
+                .param("app", app)
+                .param("ids", ids)
+                .cursor::<ChildTotals>()
+                .await?;
+            while let Some(child) = cursor.next().await? {
+                each(child);
+            }
+        }
+        Ok(())
     }
 
     /// The current runs whose parent is one of these, at most [`CHILDREN_MAX`].

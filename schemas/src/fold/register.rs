@@ -22,6 +22,11 @@ impl Stamp {
             tie: ((id.0 >> 64) as u64).to_be_bytes(),
         }
     }
+
+    /// When the event happened.
+    pub fn timestamp_ms(&self) -> UnixMs {
+        self.timestamp_ms
+    }
 }
 
 macro_rules! register {

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, CostStatus, First, Last, Stamp, Status, cut_at, preview};
+use super::marks::{Marks, Verdict};
+use super::{Cost, First, Last, Stamp, Status, cut_at, preview};
 use crate::event::{ErrorInfo, Event, text_of};
 use crate::ids::EventId;
+use crate::price::{PriceTable, Usage};
 use crate::timestamp::UnixMs;
 
 /// Distinct tags kept on a run: the first in alphabetical order, so that the bound too is independent of order.
@@ -18,8 +20,10 @@ const RUN_METADATA_KEYS: usize = 64;
 const METADATA_VALUE_BYTES: usize = 512;
 /// Bytes of an error's message on a run's row. The view of one run shows it whole.
 const ERROR_MESSAGE_BYTES: usize = 2048;
-/// First byte of an encoded state.
+/// First byte of an encoded state without marks.
 const FORMAT: u8 = 1;
+/// First byte of an encoded state that its marks follow.
+const FORMAT_WITH_MARKS: u8 = 2;
 
 /// The fold of the events of one run. See the module documentation of [`crate::fold`] for what it promises.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +53,9 @@ pub struct RunState {
     thread_id: Last<Box<str>>,
     tags: BTreeSet<Box<str>>,
     metadata: BTreeMap<Box<str>, Last<Box<str>>>,
+    /// Few runs have any, so they are apart, in memory and in the bytes.
+    #[serde(skip)]
+    marks: Option<Box<Marks>>,
 }
 
 /// An error as lists show it.
@@ -111,12 +118,18 @@ fn greatest<T: Ord + Copy>(kept: &mut Option<T>, offered: Option<T>) {
 }
 
 impl RunState {
-    /// Folds one event in. `id` is the event's identity; custom events change nothing.
+    /// Folds one event in. `id` is the event's identity. Of the custom events, those that mark a run leave their
+    /// mark; the others change nothing.
     pub fn apply(&mut self, event: &Event<'_>, id: EventId) {
-        if event.custom.is_some() {
+        let stamp = Stamp::new(event.timestamp_ms, id);
+        if let Some(custom) = event.custom {
+            if super::is_mark(custom) {
+                self.marks
+                    .get_or_insert_default()
+                    .apply(custom, event, stamp);
+            }
             return;
         }
-        let stamp = Stamp::new(event.timestamp_ms, id);
         least(&mut self.first_event_ms, Some(event.timestamp_ms));
         greatest(&mut self.last_event_ms, Some(event.timestamp_ms));
         least(&mut self.opened_ms, event.effect.opened_at_ms);
@@ -200,6 +213,9 @@ impl RunState {
         for (key, value) in other.metadata {
             self.metadata.entry(key).or_default().join(value);
         }
+        if let Some(marks) = other.marks {
+            self.marks.get_or_insert_default().join(*marks);
+        }
         self.bound();
     }
 
@@ -213,14 +229,28 @@ impl RunState {
         }
     }
 
-    /// Whether no event has been folded in.
-    pub fn is_empty(&self) -> bool {
+    /// Whether no event of the run itself has been folded in: there may be marks on it, but it was never seen.
+    pub fn is_unseen(&self) -> bool {
         self.first_event_ms.is_none()
     }
 
-    /// When the run began: its earliest opening event, else its earliest event.
+    /// When the run began: its earliest opening event, else its earliest event. For a run that was never seen, its
+    /// earliest mark.
     pub fn started_at_ms(&self) -> UnixMs {
-        self.opened_ms.or(self.first_event_ms).unwrap_or_default()
+        self.opened_ms
+            .or(self.first_event_ms)
+            .or(self.marks.as_ref().and_then(|marks| marks.first_ms()))
+            .unwrap_or_default()
+    }
+
+    /// Whether it outlives retention.
+    pub fn is_saved(&self) -> bool {
+        self.marks.as_ref().is_some_and(|marks| marks.is_saved())
+    }
+
+    /// The newest judgement on it.
+    pub fn verdict(&self) -> Option<Verdict<'_>> {
+        self.marks.as_ref().and_then(|marks| marks.verdict())
     }
 
     /// When it ended: its latest closing event.
@@ -251,30 +281,20 @@ impl RunState {
         }
     }
 
-    /// Its own cost. Prices come with the price table; until then a model call is `unpriced_model` at best.
-    pub fn cost(&self) -> Cost {
-        let free = |status| Cost {
-            amount: Decimal::ZERO,
-            status,
-        };
+    /// Its own cost: as the client gave it, else by the price table.
+    pub fn cost(&self, prices: &PriceTable) -> Cost {
         if let Some(ExactDecimal(amount)) = self.cost.get() {
-            return Cost {
-                amount: *amount,
-                status: CostStatus::Provided,
-            };
+            return Cost::provided(*amount);
         }
-        if self.kind() != "llm" {
-            return free(CostStatus::NotLlm);
-        }
-        if self.model().is_empty() {
-            return free(CostStatus::NoModel);
-        }
-        let has_both = self.prompt_tokens().is_some() && self.completion_tokens().is_some();
-        free(if has_both || self.total_tokens.get().is_some() {
-            CostStatus::UnpricedModel
-        } else {
-            CostStatus::NoTokens
-        })
+        let usage = Usage {
+            model: self.model(),
+            prompt: self.prompt_tokens(),
+            completion: self.completion_tokens(),
+            total: self.total_tokens.get().copied(),
+            cached: self.cached_tokens(),
+            at_ms: self.started_at_ms(),
+        };
+        Cost::of(self.kind(), usage, prices)
     }
 
     /// Tokens of the prompt, cached ones included.
@@ -333,8 +353,15 @@ impl RunState {
     pub fn encode(&self) -> Result<Vec<u8>, StateFault> {
         // A run of two events takes about this much.
         let mut bytes = Vec::with_capacity(384);
-        bytes.push(FORMAT);
-        Ok(postcard::to_extend(self, bytes)?)
+        bytes.push(match self.marks {
+            None => FORMAT,
+            Some(_) => FORMAT_WITH_MARKS,
+        });
+        let mut bytes = postcard::to_extend(self, bytes)?;
+        if let Some(marks) = &self.marks {
+            bytes = postcard::to_extend(marks, bytes)?;
+        }
+        Ok(bytes)
     }
 
     /// Reads those bytes back, together with the previews.
@@ -342,6 +369,11 @@ impl RunState {
         let mut state: Self = match bytes.split_first() {
             None => return Err(StateFault::Empty),
             Some((&FORMAT, rest)) => postcard::from_bytes(rest)?,
+            Some((&FORMAT_WITH_MARKS, rest)) => {
+                let (mut state, rest) = postcard::take_from_bytes::<Self>(rest)?;
+                state.marks = Some(Box::new(postcard::from_bytes(rest)?));
+                state
+            }
             Some((other, _)) => return Err(StateFault::UnknownFormat(*other)),
         };
         state.input = First::from_parts(state.input.stamp(), previews.input.into());

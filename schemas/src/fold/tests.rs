@@ -8,6 +8,7 @@ use super::*;
 use crate::digest::Identity;
 use crate::event::{Event, Fields};
 use crate::ids::{AppId, ProjectId};
+use crate::price::PriceTable;
 
 const NOW_MS: i64 = 1_795_185_741_941;
 
@@ -39,6 +40,8 @@ fn any_event() -> impl Strategy<Value = String> {
         Just("llm_call"),
         Just("note"),
         Just("saved"),
+        Just("unsaved"),
+        Just("feedback"),
         Just("chat")
     ];
     let optional = |values: Vec<Value>| proptest::option::of(proptest::sample::select(values));
@@ -64,7 +67,8 @@ fn any_event() -> impl Strategy<Value = String> {
             "name": name, "run_id": "r", "timestamp": NOW_MS + at, "duration_ms": duration, "type": kind,
             "parent_run_id": parent, "input": input, "output": output, "model": model, "prompt_tokens": tokens,
             "completion_tokens": tokens, "error": error, "tags": tags, "metadata": metadata, "event_id": event_id,
-            "cost": cost,
+            "cost": cost, "rating": if at % 2 == 0 { "positive" } else { "negative" }, "comment": "why",
+            "role": "user", "content": "hello",
         })
         .to_string()
     })
@@ -72,7 +76,7 @@ fn any_event() -> impl Strategy<Value = String> {
 
 /// The same rules written plainly over the whole set of events: sort, then walk.
 fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
-    let mut events: Vec<(i64, u128, Value)> = texts
+    let mut all: Vec<(i64, u128, Value)> = texts
         .iter()
         .map(|text| {
             with_event(text, |event, id| {
@@ -83,9 +87,22 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
                 )
             })
         })
-        .filter(|(_, _, event): &(_, _, Value)| event["name"] != "saved" && event["name"] != "chat")
         .collect();
-    events.sort_by_key(|(at, id, _)| (*at, id >> 64));
+    all.sort_by_key(|(at, id, _)| (*at, id >> 64));
+    let (marks, events): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .filter(|(_, _, event)| event["name"] != "chat")
+        .partition(|(_, _, event)| {
+            ["saved", "unsaved", "feedback"]
+                .iter()
+                .any(|name| event["name"] == *name)
+        });
+    let newest = |names: &[&str]| {
+        let mut marks = marks.iter().rev();
+        marks.find(|(_, _, event)| names.iter().any(|name| event["name"] == *name))
+    };
+    let saved = newest(&["saved", "unsaved"]).is_some_and(|(_, _, event)| event["name"] == "saved");
+    let verdict = newest(&["feedback"]).map(|(at, _, event)| (*at, event["rating"].clone()));
     let given = |event: &Value, key: &str| {
         Some(event[key].clone()).filter(|value| !value.is_null() && value != "None")
     };
@@ -133,6 +150,7 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
         .any(|(_, _, event)| event["name"] == "llm_error" || given(event, "error").is_some());
     let started = opened
         .or(events.iter().map(|(at, _, _)| *at).min())
+        .or(marks.iter().map(|(at, _, _)| *at).min())
         .unwrap_or_default();
     let mut tags: Vec<String> = events
         .iter()
@@ -161,6 +179,8 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
         ("model", last("model")),
         ("prompt", last("prompt_tokens")),
         ("tags", json!(tags)),
+        ("saved", json!(saved)),
+        ("verdict", json!(verdict)),
     ])
 }
 
@@ -186,6 +206,15 @@ fn observed(full: &FullRun) -> BTreeMap<&'static str, Value> {
         ("model", text(state.model())),
         ("prompt", json!(state.prompt_tokens())),
         ("tags", json!(state.tags().collect::<Vec<_>>())),
+        ("saved", json!(state.is_saved())),
+        (
+            "verdict",
+            json!(
+                state
+                    .verdict()
+                    .map(|verdict| (verdict.at_ms, verdict.rating.as_str()))
+            ),
+        ),
     ])
 }
 
@@ -250,6 +279,25 @@ fn bounds_on_tags_and_metadata_do_not_depend_on_order() {
 }
 
 #[test]
+fn marks_wait_for_their_run_and_cost_nothing_where_there_are_none() {
+    let run = json!({"name": "a_start", "run_id": "r", "timestamp": NOW_MS}).to_string();
+    let saved = json!({"name": "saved", "run_id": "r", "timestamp": NOW_MS + 5}).to_string();
+    let mark = fold([&saved]);
+    assert!(mark.is_unseen() && mark.is_saved());
+    assert_eq!(mark.started_at_ms(), NOW_MS + 5);
+    let both = fold([&saved, &run]);
+    assert!(!both.is_unseen() && both.is_saved());
+    assert_eq!(both.started_at_ms(), NOW_MS);
+    assert_eq!(
+        fold([&run]).encode().unwrap()[0],
+        1,
+        "as rows were written before there were marks"
+    );
+    let bytes = both.encode().unwrap();
+    assert_eq!(RunState::decode(&bytes, both.previews()).unwrap(), both);
+}
+
+#[test]
 fn a_closed_run_is_not_opened_again_and_an_error_stays() {
     let start = json!({"name": "a_start", "run_id": "r", "timestamp": NOW_MS}).to_string();
     let end = json!({"name": "a_end", "run_id": "r", "timestamp": NOW_MS + 1500}).to_string();
@@ -274,7 +322,7 @@ fn cost_says_why_it_is_what_it_is() {
         for (key, value) in fields.as_object().unwrap() {
             event[key] = value.clone();
         }
-        let cost = fold([&event.to_string()]).cost();
+        let cost = fold([&event.to_string()]).cost(&PriceTable::default());
         (cost.status.as_str(), cost.amount.to_string())
     };
     let zero = || "0".to_owned();

@@ -1,0 +1,286 @@
+//! Brings runs into the working set: from the cache, or from the table, many at once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use store::states::{CHILDREN_MAX, StoredRun};
+
+use super::{Sources, Working, hash};
+use crate::ProcessorError;
+use crate::batch::{KeyMap, KeySet, Node, RunKey};
+use crate::totals::{Anew, Totals};
+
+/// A run to bring in.
+pub(super) struct Wanted {
+    pub(super) scope: usize,
+    pub(super) run_id: Arc<str>,
+    /// Where its row is, if that is known.
+    pub(super) started_at_ms: Option<i64>,
+}
+
+impl Wanted {
+    /// A run of which only the id is known.
+    pub(super) fn any(scope: usize, run_id: Arc<str>) -> Self {
+        Self {
+            scope,
+            run_id,
+            started_at_ms: None,
+        }
+    }
+}
+
+/// How many runs were found where.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) hot: u64,
+    pub(super) cold: u64,
+}
+
+impl Working {
+    /// Brings in the parents of these runs, those they are stored with and those they have now.
+    pub(super) async fn load_above(
+        &mut self,
+        runs: &[RunKey],
+        sources: Sources<'_>,
+    ) -> Result<(), ProcessorError> {
+        let mut wanted = KeyMap::default();
+        for node in runs.iter().filter_map(|key| self.nodes.get(*key)) {
+            for parent in [node.state.parent_run_id(), node.stored_parent_id()] {
+                let key = self.nodes.sibling_of(node, parent);
+                if !parent.is_empty()
+                    && self.nodes.get(key).is_none()
+                    && !self.absent.contains(&key)
+                {
+                    wanted
+                        .entry(key)
+                        .or_insert_with(|| Wanted::any(node.scope, parent.into()));
+                }
+            }
+        }
+        self.load(wanted.into_values().collect(), sources).await?;
+        Ok(())
+    }
+
+    /// Adds up the stored children, outside of the working set, of runs whose totals are summed up anew.
+    pub(super) async fn add_outside(
+        &mut self,
+        anew: &mut Anew,
+        sources: Sources<'_>,
+    ) -> Result<(), ProcessorError> {
+        let mut parents: HashMap<usize, Vec<Arc<str>>> = HashMap::new();
+        for node in anew.runs.iter().filter_map(|key| self.nodes.get(*key)) {
+            if sources.careful || node.may_have_children || !node.is_new() {
+                let of_scope = parents.entry(node.scope).or_default();
+                of_scope.push(node.run_id.clone());
+            }
+        }
+        for (scope, parents) in parents {
+            let ids: Vec<&str> = parents.iter().map(AsRef::as_ref).collect();
+            let scope = &self.nodes.scopes[scope];
+            let (nodes, outside) = (&self.nodes, &mut anew.outside);
+            let mut each = |child: store::states::ChildTotals| {
+                if nodes.get(scope.key(&child.run_id)).is_none() {
+                    let parent = scope.key(&child.parent_run_id);
+                    let sum = outside.entry(parent).or_default();
+                    sum.add(&Totals::from(child.totals));
+                }
+            };
+            sources.tables.child_totals(scope, &ids, &mut each).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn load_parents(
+        &mut self,
+        frontier: &KeySet,
+        sources: Sources<'_>,
+    ) -> Result<(), ProcessorError> {
+        let mut wanted = KeyMap::default();
+        for key in frontier {
+            let Some(node) = self.nodes.get(*key) else {
+                continue;
+            };
+            let Some(parent) = self.nodes.parent_of(node) else {
+                continue;
+            };
+            if self.nodes.get(parent).is_none() && !self.absent.contains(&parent) {
+                wanted
+                    .entry(parent)
+                    .or_insert_with(|| Wanted::any(node.scope, node.state.parent_run_id().into()));
+            }
+        }
+        self.load(wanted.into_values().collect(), sources).await?;
+        let parents: Vec<RunKey> = frontier
+            .iter()
+            .filter_map(|key| {
+                self.nodes
+                    .get(*key)
+                    .and_then(|node| self.nodes.parent_of(node))
+            })
+            .collect();
+        for parent in parents {
+            if let Some(node) = self.nodes.get_mut(parent) {
+                node.may_have_children = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the stored children of runs that changed, where there may be any.
+    pub(super) async fn load_children(
+        &mut self,
+        changed: &[RunKey],
+        asked: &mut KeySet,
+        sources: Sources<'_>,
+    ) -> Result<(), ProcessorError> {
+        let mut parents: HashMap<usize, Vec<Arc<str>>> = HashMap::new();
+        for key in changed.iter().filter(|key| asked.insert(**key)) {
+            let Some(node) = self.nodes.get(*key) else {
+                continue;
+            };
+            let may_have = if sources.careful {
+                true
+            } else if node.is_new() {
+                sources
+                    .known
+                    .may_be_waited_for(hash(&self.nodes.scopes[node.scope], &node.run_id))
+            } else {
+                node.may_have_children
+            };
+            if may_have {
+                parents
+                    .entry(node.scope)
+                    .or_default()
+                    .push(node.run_id.clone());
+            }
+        }
+        for (scope, parents) in parents {
+            let ids: Vec<&str> = parents.iter().map(AsRef::as_ref).collect();
+            let found = sources
+                .tables
+                .children_of(&self.nodes.scopes[scope], &ids)
+                .await?;
+            if found.len() >= CHILDREN_MAX {
+                tracing::warn!(
+                    run.children = found.len(),
+                    "a run has more children than are followed; the others keep the root and agent they had"
+                );
+                let keys = parents
+                    .iter()
+                    .map(|parent| self.nodes.scopes[scope].key(parent));
+                self.crowded.extend(keys);
+            }
+            let wanted = found
+                .into_iter()
+                .map(|child| Wanted::any(scope, child.run_id.into()))
+                .collect();
+            self.load(wanted, sources).await?;
+            for parent in &parents {
+                let key = self.nodes.scopes[scope].key(parent);
+                let has_children = self.children.contains_key(&key);
+                if let Some(node) = self.nodes.get_mut(key) {
+                    node.may_have_children |= has_children;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings runs into the set that are not in it, from the cache or the table; unknown ones become `absent`.
+    pub(super) async fn load(
+        &mut self,
+        wanted: Vec<Wanted>,
+        sources: Sources<'_>,
+    ) -> Result<Loaded, ProcessorError> {
+        let mut loaded = Loaded::default();
+        let mut cold: HashMap<usize, Vec<Wanted>> = HashMap::new();
+        for wanted in wanted {
+            let scope = &self.nodes.scopes[wanted.scope];
+            let key = scope.key(&wanted.run_id);
+            if self.nodes.get(key).is_some() || self.unseen.contains_key(&key) {
+                continue;
+            }
+            if let Some(hot) = sources.hot.get(key) {
+                loaded.hot += 1;
+                let node = Node::of_hot(wanted.scope, wanted.run_id, (hot, scope))?;
+                self.insert(key, node);
+            } else if sources.known.may_be_stored(hash(scope, &wanted.run_id)) {
+                cold.entry(wanted.scope).or_default().push(wanted);
+            } else {
+                self.absent.insert(key);
+            }
+        }
+        for (scope, cold) in cold {
+            let rows = self.rows_of(scope, &cold, sources).await?;
+            let mut rows_of: HashMap<String, Vec<StoredRun>> = HashMap::new();
+            for row in rows {
+                rows_of.entry(row.run_id.clone()).or_default().push(row);
+            }
+            for Wanted { run_id, .. } in cold {
+                let key = self.nodes.scopes[scope].key(&run_id);
+                match rows_of.remove(run_id.as_ref()) {
+                    Some(rows) => {
+                        loaded.cold += 1;
+                        let node = Node::of_rows(run_id, rows, (scope, &self.nodes.scopes[scope]))?;
+                        self.insert(key, node);
+                    }
+                    None if self.nodes.get(key).is_none() => {
+                        self.absent.insert(key);
+                    }
+                    None => {}
+                }
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// The stored rows of runs. A known start finds them by their key; where that fails, or rows may be left of an
+    /// interrupted write, by their ids.
+    async fn rows_of(
+        &self,
+        scope: usize,
+        wanted: &[Wanted],
+        sources: Sources<'_>,
+    ) -> Result<Vec<StoredRun>, ProcessorError> {
+        let scope = &self.nodes.scopes[scope];
+        let (placed, unplaced): (Vec<_>, Vec<_>) = wanted
+            .iter()
+            .map(|run| (run.run_id.as_ref(), run.started_at_ms))
+            .partition(|(_, start)| start.is_some() && !sources.careful);
+        let placed: Vec<(&str, i64)> = placed
+            .into_iter()
+            .filter_map(|(run_id, start)| Some((run_id, start?)))
+            .collect();
+        let mut rows = Vec::new();
+        let mut ids: Vec<&str> = unplaced.into_iter().map(|(run_id, _)| run_id).collect();
+        if !placed.is_empty() {
+            rows = sources.tables.load_states_at(scope, &placed).await?;
+            let found: HashSet<&str> = rows
+                .iter()
+                .filter(|row| row.is_deleted == 0)
+                .map(|row| row.run_id.as_str())
+                .collect();
+            let moved = placed.iter().map(|(run_id, _)| *run_id);
+            let moved: Vec<&str> = moved.filter(|run_id| !found.contains(run_id)).collect();
+            drop(found);
+            let gone: HashSet<&str> = moved.iter().copied().collect();
+            rows.retain(|row| !gone.contains(row.run_id.as_str()));
+            ids.extend(moved);
+        }
+        if !ids.is_empty() {
+            rows.extend(sources.tables.load_states(scope, &ids).await?);
+        }
+        Ok(rows)
+    }
+
+    pub(super) fn insert(&mut self, key: RunKey, node: Node) {
+        if node.state.is_unseen() {
+            self.absent.insert(key);
+            self.unseen.insert(key, node);
+            return;
+        }
+        self.absent.remove(&key);
+        self.nodes.nodes.insert(key, node);
+        self.link(key);
+    }
+}
