@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schemas::event::{Custom, Event, Fields, text_of};
+use schemas::event::{Custom, Event, Fields};
 use schemas::fold::full::FullRun;
 use schemas::ids::EventId;
 use schemas::limits::EARLIEST_TIMESTAMP_MS;
@@ -76,13 +76,10 @@ fn read(payload: &[u8]) -> Option<Event<'_>> {
 }
 
 fn feedback(event: &Event<'_>) -> Option<Feedback> {
-    let text = |name: &str| {
-        let (_, value) = event.others.iter().find(|(field, _)| field == name)?;
-        text_of(value).map(|text| text.into_owned())
-    };
+    let judgement = event.judgement.as_ref()?;
     Some(Feedback {
-        rating: text("rating")?,
-        comment: text("comment"),
+        rating: judgement.rating?.as_str().to_owned(),
+        comment: judgement.comment.as_deref().map(str::to_owned),
         at: Some(Instant(event.timestamp_ms)),
     })
 }

@@ -8,6 +8,8 @@
 
 mod dialect;
 mod fields;
+mod judgement;
+mod message;
 mod values;
 
 use std::borrow::Cow;
@@ -61,11 +63,11 @@ pub struct Event<'a> {
     pub agent: Option<Cow<'a, str>>,
     /// The user it acts for.
     pub user_email: Option<Cow<'a, str>>,
-    /// The conversation it belongs to.
+    /// The conversation it belongs to; what an old client's chat message names as its parent.
     pub thread_id: Option<Cow<'a, str>>,
-    /// What a chat event says.
+    /// What a chat event says. An old client's chat event may say nothing.
     pub message: Option<Message<'a>>,
-    /// What a feedback event says.
+    /// What a feedback event says; an old client's chat event may carry one on its own message.
     pub judgement: Option<Judgement<'a>>,
     /// Labels.
     pub tags: Vec<Cow<'a, str>>,

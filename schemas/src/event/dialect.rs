@@ -3,8 +3,12 @@
 use std::borrow::Cow;
 
 use super::fields::Fields;
+use super::message::OldChat;
 use super::values::{self, Named, as_text, lookup};
-use super::{Custom, Event, FieldFault, Signs, Tokens, effect, run_name_of};
+use super::{
+    Custom, Event, FieldFault, Judgement, Message, Signs, Tokens, effect, judgement, message,
+    run_name_of,
+};
 use crate::timestamp::UnixMs;
 
 /// Reads an event of either dialect.
@@ -45,21 +49,33 @@ struct Naming<'a> {
     run_id: Named<'a>,
     parent_run_id: Named<'a>,
     app: Named<'a>,
+    thread_id: Option<Cow<'a, str>>,
+    message: Option<Message<'a>>,
+    judgement: Option<Judgement<'a>>,
+}
+
+impl<'a> Fields<'a> {
+    /// Keeps what means nothing in this event like every other unknown field.
+    fn set_aside<const N: usize>(&mut self, fields: [Named<'a>; N]) {
+        for (name, value) in fields {
+            self.others
+                .extend(value.map(|value| (Cow::Borrowed(name), value)));
+        }
+    }
 }
 
 fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
-    // In this dialect these names mean nothing, so they are kept like every other unknown field.
-    for (name, value) in [
+    let names_of_the_other_dialect = [
         ("app", fields.old_app.take()),
         ("event", fields.old_event.take()),
         ("runId", fields.old_run_id.take()),
         ("parentRunId", fields.old_parent_run_id.take()),
         ("tokensUsage", fields.old_tokens.take()),
-    ] {
-        fields
-            .others
-            .extend(value.map(|value| (Cow::Borrowed(name), value)));
-    }
+        ("message", fields.old_message.take()),
+        ("feedback", fields.old_feedback.take()),
+        ("extra", fields.old_extra.take()),
+    ];
+    fields.set_aside(names_of_the_other_dialect);
     let name = values::name(("name", fields.name))?
         .ok_or_else(|| FieldFault::new("missing_field", "name is required"))?;
     let custom = match name.as_ref() {
@@ -69,6 +85,22 @@ fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
         "feedback" => Some(Custom::Feedback),
         _ => None,
     };
+    let role = ("role", fields.role.take());
+    let content = ("content", fields.content.take());
+    let rating = ("rating", fields.rating.take());
+    let comment = ("comment", fields.comment.take());
+    let (mut message, mut judgement) = (None, None);
+    match custom {
+        Some(Custom::Chat) => {
+            message = Some(message::own(role, content)?);
+            fields.set_aside([rating, comment]);
+        }
+        Some(Custom::Feedback) => {
+            judgement = Some(judgement::own(rating, comment)?);
+            fields.set_aside([role, content]);
+        }
+        _ => fields.set_aside([role, content, rating, comment]),
+    }
     let run_name = match &name {
         Cow::Borrowed(name) => Cow::Borrowed(run_name_of(name)),
         Cow::Owned(name) => Cow::Owned(run_name_of(name).to_owned()),
@@ -81,6 +113,9 @@ fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
         run_id: ("run_id", fields.run_id),
         parent_run_id: ("parent_run_id", fields.parent_run_id),
         app: ("app_id", fields.app_id),
+        thread_id: values::id(("thread_id", fields.thread_id))?,
+        message,
+        judgement,
         name,
     };
     let tokens = Tokens {
@@ -93,7 +128,7 @@ fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
     finish(fields, naming, tokens, now_ms)
 }
 
-fn read_old(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
+fn read_old(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
     let kind = values::name(("type", fields.kind))?;
     let event = values::name(("event", fields.old_event))?;
     let run_name = values::name(("name", fields.name))?;
@@ -109,6 +144,39 @@ fn read_old(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault>
             ));
         }
     };
+    let names_of_the_other_dialect = [
+        ("role", fields.role.take()),
+        ("content", fields.content.take()),
+        ("rating", fields.rating.take()),
+        ("comment", fields.comment.take()),
+    ];
+    fields.set_aside(names_of_the_other_dialect);
+    let old_message = ("message", fields.old_message.take());
+    let old_feedback = ("feedback", fields.old_feedback.take());
+    let old_extra = ("extra", fields.old_extra.take());
+    let (mut message, mut judgement, mut parent_as_thread) = (None, None, None);
+    match custom {
+        Some(Custom::Chat) => {
+            message = message::old(OldChat {
+                message: old_message.1,
+                input: fields.input,
+                output: fields.output,
+                is_end: event.as_deref() == Some("end"),
+            });
+            judgement = old_feedback.1.and_then(judgement::old);
+            // Where these clients name a thread, they name it as the message's parent.
+            parent_as_thread = fields.old_parent_run_id;
+            fields.set_aside([old_extra]);
+        }
+        Some(Custom::Feedback) => {
+            judgement = [old_feedback.1, old_extra.1]
+                .into_iter()
+                .flatten()
+                .find_map(judgement::old);
+            fields.set_aside([old_message]);
+        }
+        _ => fields.set_aside([old_message, old_feedback, old_extra]),
+    }
     // What an old client calls the name of a model call is the model it asked for.
     let asked_model = if kind.as_deref() == Some("llm") {
         run_name.clone()
@@ -124,6 +192,12 @@ fn read_old(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault>
         run_id: ("runId", fields.old_run_id),
         parent_run_id: ("parentRunId", fields.old_parent_run_id),
         app: ("app", fields.old_app),
+        thread_id: match values::id(("thread_id", fields.thread_id))? {
+            None => values::parent_id(("parentRunId", parent_as_thread))?,
+            given => given,
+        },
+        message,
+        judgement,
     };
     let usage = values::object(("tokensUsage", fields.old_tokens))?;
     let tokens = Tokens {
@@ -222,9 +296,9 @@ fn finish<'a>(
         cost: values::money(("cost", fields.cost))?,
         agent,
         user_email,
-        thread_id: values::id(("thread_id", fields.thread_id))?,
-        message: None,
-        judgement: None,
+        thread_id: naming.thread_id,
+        message: naming.message,
+        judgement: naming.judgement,
         tags,
         metadata,
         others,

@@ -65,6 +65,11 @@ fields! {
     user_email = "user_email",
     agent = "agent",
     thread_id = "thread_id",
+    // What only chat and feedback mean something by.
+    role = "role",
+    content = "content",
+    rating = "rating",
+    comment = "comment",
     // The dialect of the llmonitor and lunary clients.
     old_run_id = "runId",
     old_parent_run_id = "parentRunId",
@@ -73,6 +78,9 @@ fields! {
     old_user_properties = "userProps",
     old_tokens = "tokensUsage",
     old_thread_tags = "threadTags",
+    old_message = "message",
+    old_feedback = "feedback",
+    old_extra = "extra",
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {

@@ -2,6 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod said;
+
 const NOW_MS: UnixMs = 1_795_185_741_941;
 
 fn minimal() -> Value {
@@ -121,8 +123,14 @@ fn custom_events_of_both_dialects_are_recognised() {
     for (fields, custom) in [
         (json!({"name": "saved"}), Some(Custom::Saved)),
         (json!({"name": "unsaved"}), Some(Custom::Unsaved)),
-        (json!({"name": "chat", "role": "user"}), Some(Custom::Chat)),
-        (json!({"name": "feedback"}), Some(Custom::Feedback)),
+        (
+            json!({"name": "chat", "role": "user", "content": ""}),
+            Some(Custom::Chat),
+        ),
+        (
+            json!({"name": "feedback", "rating": "positive"}),
+            Some(Custom::Feedback),
+        ),
         (json!({"name": "feedback_start"}), None),
     ] {
         check(&minimal_with(fields), |event| {
