@@ -1,0 +1,232 @@
+//! A price per token, read exactly from what people write per thousand or per million.
+
+use crate::run::Dollars;
+
+/// USD per token in units of 10^-18: exact, and small enough that any count of tokens times it fits in 128 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+/// How many tokens a written price is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// A thousand.
+    Thousand,
+    /// A million, as makers write it.
+    Million,
+}
+
+impl Per {
+    /// The power of ten.
+    fn exponent(self) -> i64 {
+        match self {
+            Per::Thousand => 3,
+            Per::Million => 6,
+        }
+    }
+}
+
+/// Why a written price is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RateFault {
+    /// Not a JSON number (text, `NaN`, `Infinity`), or one of endless length.
+    #[error("has to be a number of at most {TEXT_BYTES} characters")]
+    NotANumber,
+    /// Below zero.
+    #[error("must not be negative")]
+    Negative,
+    /// More than a dollar per token.
+    #[error("must be at most 1 USD per token: 1000 per 1k, 1000000 per 1m")]
+    TooLarge,
+    /// Could only be kept rounded.
+    #[error(
+        "has more digits than can be kept exactly: 18 after the point per token, which is 15 per 1k and 12 per 1m"
+    )]
+    TooFine,
+}
+
+/// Longest number that is read: enough for every digit a rate has, and short enough to look at (X1).
+const TEXT_BYTES: usize = 100;
+
+impl Rate {
+    /// The largest: 1 USD per token.
+    pub const MAX: Rate = Rate(1_000_000_000_000_000_000);
+
+    /// From units of 10^-18 USD per token, as the tables hold them; `None` when out of bounds.
+    pub fn from_units(units: i128) -> Option<Self> {
+        let rate = Self(u64::try_from(units).ok()?);
+        (rate <= Self::MAX).then_some(rate)
+    }
+
+    /// Units of 10^-18 USD per token.
+    pub fn units(self) -> i128 {
+        i128::from(self.0)
+    }
+
+    /// What so many tokens cost, in units of 10^-18 USD.
+    pub fn times(self, tokens: u64) -> u128 {
+        u128::from(self.0) * u128::from(tokens)
+    }
+
+    /// Reads a JSON number, USD for so many tokens, without rounding anything.
+    pub fn read(text: &str, per: Per) -> Result<Self, RateFault> {
+        let number = Number::read(text).ok_or(RateFault::NotANumber)?;
+        if number.digits == 0 {
+            return Ok(Self::default());
+        }
+        if number.is_negative {
+            return Err(RateFault::Negative);
+        }
+        // The digits are a whole number of units when enough powers of ten are left for them.
+        let shift = number.exponent + i64::from(super::SCALE) - per.exponent();
+        let shift = u32::try_from(shift).map_err(|_| RateFault::TooFine)?;
+        let units = 10u128
+            .checked_pow(shift)
+            .and_then(|power| number.digits.checked_mul(power))
+            .and_then(|units| u64::try_from(units).ok())
+            .map(Self);
+        units
+            .filter(|rate| *rate <= Self::MAX)
+            .ok_or(RateFault::TooLarge)
+    }
+
+    /// USD for so many tokens, exact.
+    pub fn per(self, per: Per) -> Dollars {
+        let tokens = match per {
+            Per::Thousand => 1000,
+            Per::Million => 1_000_000,
+        };
+        Dollars(self.units() * tokens)
+    }
+}
+
+/// A JSON number: `digits` times ten to `exponent`, `digits` without zeros at its end.
+struct Number {
+    is_negative: bool,
+    digits: u128,
+    exponent: i64,
+}
+
+impl Number {
+    fn read(text: &str) -> Option<Self> {
+        if text.len() > TEXT_BYTES {
+            return None;
+        }
+        let (is_negative, text) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, read_exponent(exponent)?),
+            None => (text, 0),
+        };
+        let (whole, part) = match mantissa.split_once('.') {
+            Some((_, "")) => return None,
+            Some(parts) => parts,
+            None => (mantissa, ""),
+        };
+        if whole.is_empty() || (whole.len() > 1 && whole.starts_with('0')) {
+            return None;
+        }
+        let all = [whole, part].concat();
+        if !all.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let kept = all.trim_end_matches('0');
+        let dropped = all.len() - kept.len();
+        let digits = match kept.trim_start_matches('0') {
+            "" => 0,
+            // More digits than 128 bits hold cannot be kept exactly, nor be a price; what they end in tells which.
+            digits => digits.parse().unwrap_or(u128::MAX),
+        };
+        Some(Self {
+            is_negative,
+            digits,
+            exponent: exponent + dropped as i64 - part.len() as i64,
+        })
+    }
+}
+
+/// The number after `e`, cut to what decides nothing beyond it.
+fn read_exponent(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let most = 10_000;
+    let size = digits.parse().unwrap_or(most).min(most);
+    Some(if text.starts_with('-') { -size } else { size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_way_to_write_a_price_means_the_same() {
+        for (text, per, units) in [
+            ("2.5", Per::Million, 2_500_000_000_000),
+            ("2.50", Per::Million, 2_500_000_000_000),
+            ("25e-1", Per::Million, 2_500_000_000_000),
+            ("0.25E+1", Per::Million, 2_500_000_000_000),
+            ("0.0025", Per::Thousand, 2_500_000_000_000),
+            ("0.000000000001", Per::Million, 1),
+            ("1e-15", Per::Thousand, 1),
+            ("0", Per::Million, 0),
+            ("-0.0", Per::Million, 0),
+            ("0e-400", Per::Million, 0),
+            ("1000000", Per::Million, 1_000_000_000_000_000_000),
+            ("1e3", Per::Thousand, 1_000_000_000_000_000_000),
+        ] {
+            assert_eq!(Rate::read(text, per).map(Rate::units), Ok(units), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_price_is_refused_with_its_reason() {
+        for (text, fault) in [
+            ("", RateFault::NotANumber),
+            ("\"1\"", RateFault::NotANumber),
+            ("NaN", RateFault::NotANumber),
+            ("Infinity", RateFault::NotANumber),
+            ("-Infinity", RateFault::NotANumber),
+            ("1.", RateFault::NotANumber),
+            (".5", RateFault::NotANumber),
+            ("01", RateFault::NotANumber),
+            ("1e", RateFault::NotANumber),
+            ("1_000", RateFault::NotANumber),
+            ("+1", RateFault::NotANumber),
+            ("null", RateFault::NotANumber),
+            ("-0.1", RateFault::Negative),
+            ("-1e400", RateFault::Negative),
+            ("1000000.000000000001", RateFault::TooLarge),
+            ("1e400", RateFault::TooLarge),
+            ("0.0000000000001", RateFault::TooFine),
+            ("1e-400", RateFault::TooFine),
+            ("1.0000000000001", RateFault::TooFine),
+            (
+                "340282366920938463463374607431768211456.5",
+                RateFault::TooLarge,
+            ),
+        ] {
+            assert_eq!(Rate::read(text, Per::Million), Err(fault), "{text}");
+        }
+        assert_eq!(Rate::from_units(-1), None);
+        assert_eq!(Rate::from_units(Rate::MAX.units() + 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_rate_reads_back_as_it_is_written(units in 0i128..=1_000_000_000_000_000_000) {
+            let rate = Rate::from_units(units).unwrap();
+            for per in [Per::Thousand, Per::Million] {
+                prop_assert_eq!(Rate::read(&rate.per(per).to_string(), per), Ok(rate));
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[-+.0-9eE]{0,60}") {
+            let _ = Rate::read(&text, Per::Million);
+        }
+    }
+}
