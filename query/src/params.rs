@@ -13,6 +13,10 @@ use serde_json::json;
 
 use crate::error::Refusal;
 
+mod run_filter;
+
+pub(crate) use run_filter::RunFilterParams;
+
 /// Pairs in a query string: more than a filter can have, and few enough to look at one by one.
 const PAIRS: usize = 300;
 /// Bytes of an administrator's request body: a thousand app ids fit.

@@ -12,7 +12,7 @@ use store::runs_read::RunRecord;
 use crate::access::Caller;
 use crate::detail;
 use crate::error::{FaultBody, Refusal};
-use crate::params::{Pairs, PathId};
+use crate::params::{Pairs, PathId, RunFilterParams};
 use crate::state::{QueryState, now_ms};
 
 /// List runs
@@ -24,35 +24,12 @@ use crate::state::{QueryState, now_ms};
     operation_id = "list_runs",
     tag = "runs",
     params(
-        ("app_id" = Option<String>, Query, description = "App", min_length = 1, max_length = 256),
-        ("status" = Option<String>, Query, description = "`success`, `error` or `started`", pattern = "^(success|error|started)$"),
-        ("model" = Option<String>, Query, description = "Model, exactly", min_length = 1, max_length = 512),
-        ("agent" = Option<String>, Query, description = "Agent, exactly", min_length = 1, max_length = 512),
-        ("min_latency_s" = Option<f64>, Query, description = "Finished runs of at least so many seconds", minimum = 0, maximum = 1000000000),
-        ("max_latency_s" = Option<f64>, Query, description = "Finished runs of at most so many seconds", minimum = 0, maximum = 1000000000),
-        ("min_cost" = Option<f64>, Query, description = "Total cost in USD of at least", minimum = 0, maximum = 1000000000),
-        ("max_cost" = Option<f64>, Query, description = "Total cost in USD of at most", minimum = 0, maximum = 1000000000),
-        ("tags" = Option<Vec<String>>, Query, description = "Any of these tags: repeated or separated by commas; as `tags[]` a comma is part of the tag"),
-        ("tags_all" = Option<Vec<String>>, Query, description = "All of these tags; written like `tags`"),
-        ("user_email" = Option<String>, Query, description = "User, exactly", min_length = 1, max_length = 512),
-        ("from" = Option<String>, Query, description = "Started at or after: ISO 8601 with any offset, a date, or integer milliseconds since 1970"),
-        ("to" = Option<String>, Query, description = "Started at or before: written like `from`; a date means its end"),
-        ("type" = Option<String>, Query, description = "Type: `agent`, `llm`, `tool`, ...", min_length = 1, max_length = 512),
-        ("name" = Option<String>, Query, description = "Name, exactly", min_length = 1, max_length = 512),
-        ("thread_id" = Option<String>, Query, description = "Thread", min_length = 1, max_length = 256),
-        ("parent_run_id" = Option<String>, Query, description = "Children of this run", min_length = 1, max_length = 256),
-        ("root" = Option<bool>, Query, description = "Runs without (true) or with (false) a parent"),
-        ("saved" = Option<bool>, Query, description = "Runs that are (not) saved"),
-        ("stale" = Option<bool>, Query, description = "Runs that have (not) been `started` for more than five minutes"),
-        ("feedback" = Option<String>, Query, description = "`positive`, `negative`, `any` or `none`", pattern = "^(positive|negative|any|none)$"),
-        ("metadata.<key>" = Option<String>, Query, description = "Value of a metadata key, exactly; up to 16 keys", min_length = 1, max_length = 512),
-        ("q" = Option<String>, Query, description = "Text in name, error, input or output, whatever its case", min_length = 1, max_length = 512),
+        RunFilterParams,
         ("sort" = Option<String>, Query, description = "`-started_at` (default), `started_at`, `-latency_s`, `-total_cost`, `-total_tokens`",
             pattern = "^(-started_at|started_at|-latency_s|-total_cost|-total_tokens)$"),
         ("limit" = Option<u32>, Query, description = "Runs on the page, 50 unless given", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same filter and sort", min_length = 1, max_length = 1024),
         ("count" = Option<bool>, Query, description = "Whether to count all matching runs, up to 10,000"),
-        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches; all of them without it", min_length = 1, max_length = 256),
     ),
     responses(
         (status = 200, description = "A page", body = RunPage),
