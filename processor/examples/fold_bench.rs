@@ -10,13 +10,14 @@ use eventlog::{Position, Record, StoredRecord};
 use processor::batch::{MicroBatch, Scope, Sources};
 use processor::hot::HotRuns;
 use processor::known::Known;
-use processor::{Metrics, ProcessorConfig, Tables, step};
+use processor::{Metrics, ProcessorConfig, Rows, Tables, step};
 use schemas::ids::{AppId, ProjectId};
+use schemas::price::rate::Rate;
+use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
 use schemas::record::RecordHeader;
 use serde_json::json;
 use store::StoreError;
-use store::rows::{EventRow, RunRow};
-use store::states::{Child, StoredRun};
+use store::states::{Child, ChildTotals, StoredRun};
 
 const RECORDS: usize = 200;
 const EVENTS_PER_RECORD: usize = 100;
@@ -34,8 +35,25 @@ impl Tables for Nowhere {
         Ok(Vec::new())
     }
 
-    async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
-        std::hint::black_box((events, runs));
+    async fn load_states_at(
+        &self,
+        _: &Scope,
+        _: &[(&str, i64)],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn child_totals(
+        &self,
+        _: &Scope,
+        _: &[&str],
+        _: &mut (dyn FnMut(ChildTotals) + Send),
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
+        std::hint::black_box(rows);
         Ok(())
     }
 
@@ -68,6 +86,10 @@ fn records(round: u64) -> Vec<StoredRecord> {
                         "tags": ["bench", "v1"],
                     });
                     let field = if name == "llm_start" { "input" } else { "output" };
+                    if name == "llm_end" {
+                        event["prompt_tokens"] = json!(1000 + at);
+                        event["completion_tokens"] = json!(100 + at);
+                    }
                     event[field] = json!({"messages": [{"role": "user", "content": text}]});
                     event
                 })
@@ -82,6 +104,31 @@ fn records(round: u64) -> Vec<StoredRecord> {
         .collect()
 }
 
+/// A table of a usual size, unless `--no-prices` is given: the difference is what pricing costs.
+fn prices() -> PriceTable {
+    if std::env::args().any(|argument| argument == "--no-prices") {
+        return PriceTable::default();
+    }
+    let rate = |units| Rate::from_units(units).unwrap();
+    PriceTable::new((0..100).map(|at| PriceRow {
+        key: PriceKey {
+            model: if at == 99 {
+                "gpt-4o-mini".to_owned()
+            } else {
+                format!("model-{at}")
+            },
+            is_prefix: at % 3 == 1,
+            effective_from: None,
+        },
+        rates: Rates {
+            input: rate(150_000_000_000),
+            output: rate(600_000_000_000),
+            cached_input: Some(rate(75_000_000_000)),
+            total: None,
+        },
+    }))
+}
+
 /// Seconds this thread was on a core: what other processes do meanwhile does not count (Linux).
 fn cpu_seconds() -> f64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
@@ -92,11 +139,13 @@ fn cpu_seconds() -> f64 {
 async fn main() {
     let hot = HotRuns::new(&ProcessorConfig::default());
     let known = Known::load(&Nowhere).await.unwrap();
+    let prices = prices();
     let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
     let sources = Sources {
         tables: &Nowhere,
         hot: &hot,
         known: &known,
+        prices: &prices,
         metrics: &metrics,
         careful: false,
     };

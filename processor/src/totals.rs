@@ -244,32 +244,29 @@ fn is_circle(group: &[RunKey], nodes: &Nodes) -> bool {
     group.len() > 1 || first.and_then(|node| nodes.parent_of(node)) == group.first().copied()
 }
 
-/// The circles among the runs of the set, those in which the stored parents go round included.
+/// The runs of circles: those whose parents go round now, and those whose stored parents do.
 pub fn circles(nodes: &Nodes) -> KeySet {
+    let mut found = circles_of(nodes, |node| nodes.parent_of(node));
+    found.extend(circles_of(nodes, Node::stored_parent));
+    found
+}
+
+fn circles_of(nodes: &Nodes, parent_of: impl Fn(&Node) -> Option<RunKey>) -> KeySet {
+    let parent_of = |key: RunKey| nodes.get(key).and_then(&parent_of);
     let mut found = KeySet::default();
-    let now = |node: &Node| nodes.parent_of(node);
-    for parent_of in [
-        &now as &dyn Fn(&Node) -> Option<RunKey>,
-        &Node::stored_parent,
-    ] {
-        let mut seen: KeyMap<usize> = KeyMap::default();
-        for (number, (start, _)) in nodes.iter().enumerate() {
-            let mut cursor = Some(start);
-            while let Some((key, node)) = cursor.and_then(|key| Some((key, nodes.get(key)?))) {
-                match seen.insert(key, number) {
-                    None => cursor = parent_of(node),
-                    Some(by) if by == number => {
-                        // Came back to where this walk has been: once more round collects the circle.
-                        let mut member = key;
-                        while found.insert(member) {
-                            let Some(next) = nodes.get(member).and_then(parent_of) else {
-                                break;
-                            };
-                            member = next;
-                        }
-                        break;
+    let mut seen: KeyMap<usize> = KeyMap::default();
+    for (walk, (start, _)) in nodes.iter().enumerate() {
+        let mut cursor = Some(start).filter(|start| parent_of(*start).is_some());
+        while let Some(key) = cursor {
+            match seen.insert(key, walk) {
+                None => cursor = parent_of(key),
+                Some(by) => {
+                    // Back where this walk has been: once more round collects the circle. Each is met only once.
+                    let mut member = Some(key).filter(|_| by == walk);
+                    while let Some(key) = member.filter(|key| found.insert(*key)) {
+                        member = parent_of(key);
                     }
-                    Some(_) => break,
+                    break;
                 }
             }
         }

@@ -26,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) store: Store,
     pub(crate) credentials: Credentials,
     pub(crate) processor_metrics: processor::Metrics,
+    pub(crate) gate: processor::Gate,
     pub(crate) router: Router,
 }
 
@@ -74,6 +75,7 @@ pub(crate) async fn open(running: &Running, folder: &DataFolder) -> anyhow::Resu
         store,
         credentials,
         processor_metrics,
+        gate: processor::Gate::default(),
         router,
     })
 }

@@ -27,9 +27,13 @@ pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receive
     loop {
         let processor = Processor::new(
             running.config.processor.clone(),
-            parts.log.clone(),
-            parts.dead_letters.clone(),
-            std::sync::Arc::new(parts.store.clone()),
+            processor::Parts {
+                log: parts.log.clone(),
+                dead_letters: parts.dead_letters.clone(),
+                tables: std::sync::Arc::new(parts.store.clone()),
+                prices: tokio::sync::watch::channel(std::sync::Arc::default()).1,
+                gate: parts.gate.clone(),
+            },
             parts.processor_metrics.clone(),
         );
         let following = tokio::spawn(follow(running.clone(), processor.status()));

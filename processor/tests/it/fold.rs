@@ -13,7 +13,10 @@ use processor::known::Known;
 use processor::{Metrics, ProcessorConfig, step};
 use proptest::prelude::*;
 use schemas::ids::{AppId, ProjectId};
+use schemas::price::rate::Rate;
+use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
 use schemas::record::RecordHeader;
+use schemas::reprice::Reprice;
 use serde_json::{Value, json};
 
 /// Ten milliseconds before a midnight: runs' starts move from one day's partition to the other.
@@ -42,7 +45,7 @@ enum Between {
 fn any_event() -> impl Strategy<Value = Reported> {
     let name = prop_oneof![
         4 => Just("agent_start"), 4 => Just("agent_end"), 1 => Just("tool_error"), 2 => Just("llm_call"),
-        1 => Just("note"), 1 => Just("saved"),
+        1 => Just("note"), 1 => Just("saved"), 1 => Just("unsaved"), 1 => Just("feedback"), 1 => Just("chat"),
     ];
     let some_text = |values: &[&'static str]| {
         proptest::option::weighted(0.3, proptest::sample::select(values.to_vec()))
@@ -51,13 +54,17 @@ fn any_event() -> impl Strategy<Value = Reported> {
         (proptest::sample::select(vec!["p", "q"]), proptest::sample::select(vec!["a", "a", "a", "b"])),
         (0u8..7, proptest::option::weighted(0.7, 0u8..9), name, 0i64..20),
         (some_text(&["planner", "writer"]), some_text(&["u@x", "v@x"]), some_text(&["t1", "t2"])),
+        (some_text(&["dear", "cheap", "unknown"]), some_text(&["llm", "tool"]), proptest::option::of(1u64..9)),
+        (proptest::option::weighted(0.2, 1u64..9), proptest::sample::select(vec!["positive", "negative"])),
     )
-        .prop_map(|((project, app), (run, parent, name, at), (agent, user, tag))| Reported {
+        .prop_map(|((project, app), (run, parent, name, at), (agent, user, tag), (model, kind, tokens), (cost, rating))| Reported {
             project,
             app,
             event: json!({
                 "name": name, "run_id": format!("r{run}"), "parent_run_id": parent.map(|parent| format!("r{parent}")),
                 "timestamp": BASE_MS + at, "agent": agent, "user_email": user, "tags": tag.map(|tag| [tag]),
+                "model": model, "type": kind, "prompt_tokens": tokens, "completion_tokens": tokens,
+                "cost": cost, "rating": rating, "comment": format!("{rating} {at}"), "role": "user", "content": "c",
             }),
         })
 }
@@ -110,7 +117,63 @@ fn records(events: &[Reported], first_offset: u64) -> Vec<StoredRecord> {
         .collect()
 }
 
+/// Prices per token of the two models, USD.
+fn prices(dear: i128, cheap: i128) -> PriceTable {
+    let row = |model: &str, units: i128| {
+        let rate = Rate::from_units(units).unwrap();
+        PriceRow {
+            key: PriceKey {
+                model: model.to_owned(),
+                is_prefix: false,
+                effective_from: None,
+            },
+            rates: Rates {
+                input: rate,
+                output: rate,
+                cached_input: None,
+                total: None,
+            },
+        }
+    };
+    PriceTable::new([row("dear", dear), row("cheap", cheap)])
+}
+
+/// Asks for every run that is there to be priced again; every third of them as if it had moved since.
+fn reprice(tables: &MemoryTables, first_offset: u64) -> Vec<StoredRecord> {
+    let mut by_scope: BTreeMap<(String, String), Vec<(String, i64)>> = BTreeMap::new();
+    for (at, ((project, app, run), start)) in tables.visible_keys().into_iter().enumerate() {
+        let start = start - i64::from(at % 3 == 0);
+        by_scope
+            .entry((project, app))
+            .or_default()
+            .push((run, start));
+    }
+    let record =
+        |(at, ((project, app), mut runs)): (usize, ((String, String), Vec<(String, i64)>))| {
+            runs.push(("never seen".to_owned(), BASE_MS));
+            let reprice = Reprice { runs };
+            let (key, headers, payload) =
+                reprice.encode(&ProjectId::new(project), &AppId::new(app), BASE_MS);
+            let headers = headers
+                .into_iter()
+                .map(|(name, value)| (name, value.into()));
+            StoredRecord {
+                position: Position {
+                    partition: 0,
+                    offset: first_offset + at as u64,
+                },
+                record: Record {
+                    key: key.into(),
+                    headers: headers.collect(),
+                    payload: payload.into(),
+                },
+            }
+        };
+    by_scope.into_iter().enumerate().map(record).collect()
+}
+
 struct Process {
+    prices: PriceTable,
     tables: MemoryTables,
     hot: HotRuns,
     known: Known,
@@ -124,6 +187,7 @@ impl Process {
         let known = Known::load(&tables).await.unwrap();
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
         Self {
+            prices: prices(3, 1),
             tables,
             hot: HotRuns::new(&ProcessorConfig::default()),
             known,
@@ -137,6 +201,7 @@ impl Process {
             tables: &self.tables,
             hot: &self.hot,
             known: &self.known,
+            prices: &self.prices,
             metrics: &self.metrics,
             careful: self.careful.take(),
         };
@@ -146,27 +211,47 @@ impl Process {
     }
 }
 
+/// Processes the batches by one price table, and asks at the end for everything to be priced by another.
 async fn run(batches: &[(Vec<Reported>, Between)]) -> MemoryTables {
     let mut process = Process::start(MemoryTables::default()).await;
     let mut offset = 0;
     for (events, between) in batches {
         let records = records(events, offset);
         offset += records.len() as u64;
+        process = process.through(&records, *between).await;
+    }
+    let (_, last) = batches.last().unwrap();
+    let records = reprice(&process.tables, offset);
+    process.prices = prices(7, 2);
+    process.through(&records, *last).await.tables
+}
+
+impl Process {
+    /// Stores records after what happens before.
+    async fn through(mut self, records: &[StoredRecord], between: Between) -> Self {
         match between {
             Between::Interrupted(seed) => {
-                process.tables.interrupt_next_insert(*seed);
-                let interrupted = process.store(&records).await.is_err();
+                self.tables.interrupt_next_insert(seed);
+                let interrupted = self.store(records).await.is_err();
                 assert!(interrupted || records.is_empty());
-                process = Process::start(process.tables.clone()).await;
+                self = self.restarted().await;
             }
-            Between::Restart => process = Process::start(process.tables.clone()).await,
-            Between::Cold => process.hot.clear(),
+            Between::Restart => self = self.restarted().await,
+            Between::Cold => self.hot.clear(),
             Between::Nothing => {}
         }
-        process.store(&records).await.unwrap();
-        process.tables.assert_one_row_per_run();
+        self.store(records).await.unwrap();
+        self.tables.assert_one_row_per_run();
+        self
     }
-    process.tables
+
+    async fn restarted(self) -> Self {
+        let restarted = Self::start(self.tables).await;
+        Self {
+            prices: self.prices,
+            ..restarted
+        }
+    }
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -180,12 +265,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn order_repetition_cuts_and_crashes_do_not_count_p2_p3(
+    fn order_repetition_cuts_and_crashes_do_not_count_p2_p3_p6(
         (events, delivered) in proptest::collection::vec(any_event(), 1..40).prop_flat_map(|events| {
             let repeated: Vec<Reported> = events.iter().chain(&events[..events.len() / 2]).cloned().collect();
             (Just(events), Just(repeated).prop_shuffle())
         }),
         cuts in proptest::collection::vec((1usize..20, any_between()), 1..12),
+        last in any_between(),
     ) {
         let mut rest = delivered.as_slice();
         let mut batches = Vec::new();
@@ -194,10 +280,11 @@ proptest! {
             batches.push((batch.to_vec(), *between));
             rest = after;
         }
-        batches.push((rest.to_vec(), Between::Nothing));
+        batches.push((rest.to_vec(), last));
         let tables = block_on(run(&batches));
-        prop_assert_eq!(tables.visible_runs(), crate::reference::fold(&events));
+        prop_assert_eq!(tables.visible_runs(), crate::reference::fold(&events, &prices(7, 2)));
         prop_assert_eq!(tables.event_count(), crate::reference::distinct(&events));
+        prop_assert_eq!(tables.feedback_count(), crate::reference::judgements(&events));
     }
 }
 
@@ -218,11 +305,83 @@ fn a_long_chain_that_arrives_upwards_and_then_gets_a_root_is_one_tree() {
         .map(|chunk| (chunk.to_vec(), Between::Nothing))
         .collect();
     let tables = block_on(run(&batches));
-    assert_eq!(tables.visible_runs(), crate::reference::fold(&events));
+    assert_eq!(
+        tables.visible_runs(),
+        crate::reference::fold(&events, &prices(7, 2))
+    );
     assert!(
         tables
             .visible_runs()
             .values()
             .all(|run| run["root"] == "r0" && run["agent"] == "top")
+    );
+}
+
+fn costing(run: &str, parent: Option<&str>, at: i64) -> Reported {
+    Reported {
+        project: "p",
+        app: "a",
+        event: json!({
+            "name": "llm_call", "type": "llm", "run_id": run, "parent_run_id": parent, "timestamp": BASE_MS + at,
+            "model": "dear", "prompt_tokens": 2, "completion_tokens": 1,
+        }),
+    }
+}
+
+#[test]
+fn a_parent_that_comes_after_ten_thousand_children_counts_each_of_them_once_p6() {
+    let mut events: Vec<Reported> = (0..10_000)
+        .map(|child| costing(&format!("c{child}"), Some("late"), child % 30))
+        .collect();
+    events.push(costing("late", Some("top"), 3));
+    events.push(costing("top", None, 2));
+    events.push(costing("grandchild", Some("c77"), 40));
+    let batches: Vec<_> = events
+        .chunks(2500)
+        .zip([
+            Between::Nothing,
+            Between::Cold,
+            Between::Restart,
+            Between::Nothing,
+            Between::Cold,
+        ])
+        .map(|(chunk, between)| (chunk.to_vec(), between))
+        .collect();
+    let tables = block_on(run(&batches));
+    let runs = tables.visible_runs();
+    let of = |run: &str| runs[&("p".to_owned(), "a".to_owned(), run.to_owned())].clone();
+    // Three tokens a call at seven units a token, by the second price table.
+    assert_eq!(of("top")["totals"][0], (10_003 * 3 * 7).to_string());
+    assert_eq!(of("late")["totals"][4], "10002");
+    assert_eq!(of("c77")["totals"][4], "2");
+    assert_eq!(of("c78")["totals"][4], "1");
+}
+
+#[test]
+fn a_circle_of_parents_counts_each_run_once_and_forgets_who_left_it_p6() {
+    let event = |run: &str, parent: &str, at: i64| costing(run, Some(parent), at);
+    let circle = [
+        event("a", "b", 9),
+        event("b", "c", 9),
+        event("c", "a", 9),
+        event("below", "a", 9),
+    ];
+    let tables = |batches: &[(Vec<Reported>, Between)]| block_on(run(batches)).visible_runs();
+    let calls = |runs: &BTreeMap<crate::memory_tables::RunId, Value>, run: &str| {
+        let row = &runs[&("p".to_owned(), "a".to_owned(), run.to_owned())];
+        row["totals"][4].as_str().unwrap().parse::<u64>().unwrap()
+    };
+    let first = (circle.to_vec(), Between::Nothing);
+    let runs = tables(std::slice::from_ref(&first));
+    assert_eq!(
+        ["a", "b", "c", "below"].map(|run| calls(&runs, run)),
+        [4, 4, 4, 1]
+    );
+    // An earlier event says that b never hung below c: below it are a and what a has below it.
+    let left = (vec![event("b", "b", 1)], Between::Cold);
+    let runs = tables(&[first, left]);
+    assert_eq!(
+        ["a", "b", "c", "below"].map(|run| calls(&runs, run)),
+        [3, 4, 1, 1]
     );
 }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use processor::batch::Scope;
-use processor::tables::Tables;
+use processor::tables::{Rows, Tables};
 use serde_json::{Value, json};
 use store::StoreError;
-use store::rows::{EventRow, RunRow, RunStatus};
-use store::states::{Child, StoredRun, run_hash};
+use store::rows::{RunRow, RunStatus};
+use store::states::{Child, ChildTotals, StoredRun, StoredTotals, run_hash};
 
 /// Project, app, run.
 pub(crate) type RunId = (String, String, String);
@@ -28,9 +28,28 @@ struct Row {
 struct Contents {
     events: BTreeSet<(String, String, i64, u128)>,
     runs: BTreeMap<RunKey, Row>,
+    feedback: BTreeSet<u128>,
     interruption: Option<u64>,
     is_away: bool,
     refuses: bool,
+}
+
+impl Contents {
+    fn put(&mut self, row: &RunRow<'_>) {
+        let run = (
+            row.project_id.to_owned(),
+            row.app_id.to_owned(),
+            row.run_id.to_owned(),
+        );
+        let key = (run, row.started_at);
+        if self
+            .runs
+            .get(&key)
+            .is_none_or(|kept| kept.stored.version <= row.version)
+        {
+            self.runs.insert(key, owned(row));
+        }
+    }
 }
 
 /// Clones are the same tables.
@@ -84,6 +103,21 @@ impl MemoryTables {
         }
     }
 
+    /// The keys of what readers see.
+    pub(crate) fn visible_keys(&self) -> Vec<(RunId, i64)> {
+        let contents = self.0.lock().unwrap();
+        let live = contents
+            .runs
+            .iter()
+            .filter(|(_, row)| row.stored.is_deleted == 0);
+        live.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Distinct feedback.
+    pub(crate) fn feedback_count(&self) -> usize {
+        self.0.lock().unwrap().feedback.len()
+    }
+
     /// Distinct events.
     pub(crate) fn event_count(&self) -> usize {
         self.0.lock().unwrap().events.len()
@@ -126,7 +160,51 @@ impl Tables for MemoryTables {
             .collect())
     }
 
-    async fn insert(&self, events: &[EventRow<'_>], runs: &[RunRow<'_>]) -> Result<(), StoreError> {
+    async fn load_states_at(
+        &self,
+        scope: &Scope,
+        runs: &[(&str, i64)],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        let ids: Vec<&str> = runs.iter().map(|(run, _)| *run).collect();
+        let first = runs
+            .iter()
+            .map(|(_, start)| *start)
+            .min()
+            .unwrap_or_default();
+        let last = runs
+            .iter()
+            .map(|(_, start)| *start)
+            .max()
+            .unwrap_or_default();
+        let mut rows = self.load_states(scope, &ids).await?;
+        rows.retain(|row| (first..=last).contains(&row.started_at));
+        Ok(rows)
+    }
+
+    async fn child_totals(
+        &self,
+        scope: &Scope,
+        parent_ids: &[&str],
+        each: &mut (dyn FnMut(ChildTotals) + Send),
+    ) -> Result<(), StoreError> {
+        let contents = self.contents()?;
+        for ((run, _), row) in &contents.runs {
+            if run.0 == scope.project.as_str()
+                && run.1 == scope.app.as_str()
+                && row.stored.is_deleted == 0
+                && parent_ids.contains(&row.stored.parent_run_id.as_str())
+            {
+                each(ChildTotals {
+                    run_id: run.2.clone(),
+                    parent_run_id: row.stored.parent_run_id.clone(),
+                    totals: row.stored.totals,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
         let mut contents = self.contents()?;
         if contents.refuses {
             return Err(StoreError::Shape("refused, says the test".to_owned()));
@@ -134,7 +212,11 @@ impl Tables for MemoryTables {
         let interruption = contents.interruption.take();
         let keeps =
             |part: i64| interruption.is_none_or(|seed| seed >> (part.rem_euclid(61)) & 1 == 1);
-        for row in events.iter().filter(|row| keeps(row.timestamp / DAY_MS)) {
+        for row in rows
+            .events
+            .iter()
+            .filter(|row| keeps(row.timestamp / DAY_MS))
+        {
             contents.events.insert((
                 row.project_id.to_owned(),
                 row.app_id.to_owned(),
@@ -142,20 +224,28 @@ impl Tables for MemoryTables {
                 row.event_id,
             ));
         }
+        for row in rows
+            .feedback
+            .iter()
+            .filter(|row| keeps(row.timestamp / DAY_MS + 3))
+        {
+            contents.feedback.insert(row.event_id);
+        }
         // A part holds the rows of one day, and is stored whole or not at all.
-        for row in runs.iter().filter(|row| keeps(row.started_at / DAY_MS + 7)) {
-            let run = (
-                row.project_id.to_owned(),
-                row.app_id.to_owned(),
-                row.run_id.to_owned(),
-            );
-            let key = (run, row.started_at);
-            if contents
-                .runs
-                .get(&key)
-                .is_none_or(|kept| kept.stored.version <= row.version)
+        let keeps_run = |row: &&RunRow<'_>| keeps(row.started_at / DAY_MS + 7);
+        for row in rows.runs.iter().filter(keeps_run) {
+            contents.put(row);
+        }
+        // The causes come when all the rest is stored, so an interruption before that leaves none of them.
+        let all_stored = interruption.is_none_or(|seed| seed % 8 == 7)
+            && rows.runs.iter().all(|row| keeps_run(&row));
+        if all_stored {
+            for row in rows
+                .causes
+                .iter()
+                .filter(|row| keeps(row.started_at / DAY_MS + 11))
             {
-                contents.runs.insert(key, owned(row));
+                contents.put(row);
             }
         }
         match interruption {
@@ -221,12 +311,28 @@ fn owned(row: &RunRow<'_>) -> Row {
             user_email: row.user_email.to_owned(),
             input_preview: row.input_preview.to_owned(),
             output_preview: row.output_preview.to_owned(),
+            cost: row.cost,
+            cost_status: row.cost_status as i8,
+            cost_estimated: row.cost_estimated,
+            totals: StoredTotals {
+                cost: row.total_cost,
+                prompt_tokens: row.total_prompt_tokens,
+                completion_tokens: row.total_completion_tokens,
+                tokens: row.total_tokens_with_children,
+                llm_calls: row.llm_calls,
+                errors: row.error_count,
+            },
             state: row.state.to_vec(),
         },
         columns: json!({
             "started_at": row.started_at, "ended_at": row.ended_at, "status": status,
             "parent": row.parent_run_id, "root": row.root_run_id, "agent": row.agent, "user": row.user_email,
-            "tags": row.tags, "name": row.name,
+            "tags": row.tags, "name": row.name, "saved": row.saved == 1,
+            "feedback": [row.feedback_rating, row.feedback_comment],
+            "cost": [row.cost.to_string(), format!("{:?}", row.cost_status)],
+            "totals": [row.total_cost.to_string(), row.total_prompt_tokens.to_string(),
+                row.total_completion_tokens.to_string(), row.total_tokens_with_children.to_string(),
+                row.llm_calls.to_string(), row.error_count.to_string()],
         }),
     }
 }

@@ -4,19 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemas::digest::Identity;
 use schemas::event::{Event, Fields};
-use schemas::fold::RunState;
+use schemas::fold::{RunState, Status};
 use schemas::ids::{AppId, ProjectId};
+use schemas::price::PriceTable;
 use serde_json::{Value, json};
 
 use crate::fold::Reported;
 use crate::memory_tables::RunId;
 
 /// What every reader has to see: each run with its columns.
-pub(crate) fn fold(events: &[Reported]) -> BTreeMap<RunId, Value> {
+pub(crate) fn fold(events: &[Reported], prices: &PriceTable) -> BTreeMap<RunId, Value> {
     let mut states: BTreeMap<RunId, RunState> = BTreeMap::new();
     for reported in events {
         with_event(reported, |event, id| {
-            if event.custom.is_none() {
+            if event.custom.is_none_or(schemas::fold::is_mark) {
                 let run = (
                     reported.project.to_owned(),
                     reported.app.to_owned(),
@@ -29,10 +30,27 @@ pub(crate) fn fold(events: &[Reported]) -> BTreeMap<RunId, Value> {
             }
         });
     }
+    states.retain(|_, state| !state.is_unseen());
+    let totals = totals(&states, prices);
     states
         .keys()
-        .map(|run| (run.clone(), columns(run, &states)))
+        .map(|run| {
+            let mut columns = columns(run, &states, prices);
+            columns["totals"] = json!(totals[run].map(|sum| sum.to_string()));
+            (run.clone(), columns)
+        })
         .collect()
+}
+
+/// How many different judgements there are.
+pub(crate) fn judgements(events: &[Reported]) -> usize {
+    let feedback = events
+        .iter()
+        .filter(|reported| reported.event["name"] == "feedback");
+    let ids: BTreeSet<u128> = feedback
+        .map(|reported| with_event(reported, |_, id| id))
+        .collect();
+    ids.len()
 }
 
 /// How many different events there are.
@@ -52,7 +70,28 @@ fn with_event<T>(reported: &Reported, look: impl FnOnce(&Event<'_>, u128) -> T) 
     look(&event, identity.of_content(&text).0)
 }
 
-fn columns(run: &RunId, states: &BTreeMap<RunId, RunState>) -> Value {
+/// Every run's figures added to the run itself and to everything above it, each once (P6).
+fn totals(states: &BTreeMap<RunId, RunState>, prices: &PriceTable) -> BTreeMap<RunId, [i128; 6]> {
+    let mut totals: BTreeMap<RunId, [i128; 6]> = BTreeMap::new();
+    for (run, state) in states {
+        let count = |count: Option<u64>| i128::from(count.unwrap_or(0));
+        let own = [
+            processor::rows::own_cost(state, prices).amount,
+            count(state.prompt_tokens()),
+            count(state.completion_tokens()),
+            count(state.total_tokens()),
+            i128::from(state.kind() == "llm"),
+            i128::from(state.status() == Status::Error),
+        ];
+        for above in ancestors(run, states) {
+            let sums = totals.entry(above).or_default();
+            sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+        }
+    }
+    totals
+}
+
+fn columns(run: &RunId, states: &BTreeMap<RunId, RunState>, prices: &PriceTable) -> Value {
     let state = &states[run];
     let ancestors = ancestors(run, states);
     let nearest = |own: fn(&RunState) -> &str| {
@@ -63,6 +102,8 @@ fn columns(run: &RunId, states: &BTreeMap<RunId, RunState>) -> Value {
             .unwrap_or_default()
             .to_owned()
     };
+    let cost = processor::rows::own_cost(state, prices);
+    let verdict = state.verdict();
     json!({
         "started_at": state.started_at_ms(),
         "ended_at": state.ended_at_ms(),
@@ -73,14 +114,18 @@ fn columns(run: &RunId, states: &BTreeMap<RunId, RunState>) -> Value {
         "user": nearest(RunState::own_user_email),
         "tags": state.tags().collect::<Vec<_>>(),
         "name": state.name(),
+        "saved": state.is_saved(),
+        "feedback": verdict.map_or(["", ""], |verdict| [verdict.rating.as_str(), verdict.comment]),
+        "cost": [cost.amount.to_string(), format!("{:?}", cost.status)],
     })
 }
 
 /// The run, its parent, and so on, as far as they are known and each once.
 fn ancestors(run: &RunId, states: &BTreeMap<RunId, RunState>) -> Vec<RunId> {
     let mut line = vec![run.clone()];
+    let mut seen = BTreeSet::from([run.clone()]);
     while let Some(parent) = parent(&line[line.len() - 1], states) {
-        if line.contains(&parent) {
+        if !seen.insert(parent.clone()) {
             break;
         }
         line.push(parent);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use eventlog::memory::{Fault, MemoryLog};
 use eventlog::{Log, Record};
-use processor::{GROUP, Metrics, Processor, ProcessorConfig, ProcessorError, Status};
+use processor::{GROUP, Gate, Metrics, Parts, Processor, ProcessorConfig, ProcessorError, Status};
 use schemas::ids::{AppId, ProjectId};
 use schemas::record::RecordHeader;
 use serde_json::{Value, json};
@@ -34,9 +34,13 @@ fn start(log: &MemoryLog, tables: &MemoryTables) -> Running {
     let dead_letters = MemoryLog::new(1);
     let processor = Processor::new(
         config,
-        Arc::new(log.clone()),
-        Arc::new(dead_letters.clone()),
-        Arc::new(tables.clone()),
+        Parts {
+            log: Arc::new(log.clone()),
+            dead_letters: Arc::new(dead_letters.clone()),
+            tables: Arc::new(tables.clone()),
+            prices: watch::channel(Arc::default()).1,
+            gate: Gate::default(),
+        },
         metrics.clone(),
     );
     let (stop, stopped) = watch::channel(false);
