@@ -148,28 +148,28 @@ fn reprice(tables: &MemoryTables, first_offset: u64) -> Vec<StoredRecord> {
             .or_default()
             .push((run, start));
     }
-    let record =
-        |(at, ((project, app), mut runs)): (usize, ((String, String), Vec<(String, i64)>))| {
-            runs.push(("never seen".to_owned(), BASE_MS));
-            let reprice = Reprice { runs };
-            let (key, headers, payload) =
-                reprice.encode(&ProjectId::new(project), &AppId::new(app), BASE_MS);
-            let headers = headers
-                .into_iter()
-                .map(|(name, value)| (name, value.into()));
-            StoredRecord {
-                position: Position {
-                    partition: 0,
-                    offset: first_offset + at as u64,
-                },
-                record: Record {
-                    key: key.into(),
-                    headers: headers.collect(),
-                    payload: payload.into(),
-                },
-            }
-        };
-    by_scope.into_iter().enumerate().map(record).collect()
+    let mut records = Vec::new();
+    for (at, ((project, app), mut runs)) in by_scope.into_iter().enumerate() {
+        runs.push(("never seen".to_owned(), BASE_MS));
+        let reprice = Reprice { runs };
+        let (key, headers, payload) =
+            reprice.encode(&ProjectId::new(project), &AppId::new(app), BASE_MS);
+        let headers = headers
+            .into_iter()
+            .map(|(name, value)| (name, value.into()));
+        records.push(StoredRecord {
+            position: Position {
+                partition: 0,
+                offset: first_offset + at as u64,
+            },
+            record: Record {
+                key: key.into(),
+                headers: headers.collect(),
+                payload: payload.into(),
+            },
+        });
+    }
+    records
 }
 
 struct Process {
