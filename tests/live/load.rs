@@ -1,4 +1,4 @@
-//! A load whose outcome is known: runs of four events each, sent again until they are answered with 200.
+//! A load whose outcome is known: small trees of runs, six events each, sent again until they are answered with 200.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, VISIBLE_WITHIN, event};
 
-pub(crate) const EVENTS_PER_RUN: usize = 4;
+pub(crate) const EVENTS_PER_RUN: usize = 6;
 /// Runs that are looked at event by event.
 const DETAILS: usize = 400;
 /// Pause of a sender between two batches: load enough to be in the middle of something whenever a kill comes.
@@ -25,7 +25,7 @@ pub(crate) struct Load {
     url: Arc<Mutex<String>>,
     stop: Arc<AtomicBool>,
     sent_again: Arc<AtomicUsize>,
-    accepted: Arc<Mutex<Vec<String>>>,
+    accepted: Arc<Mutex<Vec<Sent>>>,
     senders: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -81,6 +81,14 @@ impl Load {
     }
 }
 
+/// An accepted run.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) id: String,
+    /// It and its descendants.
+    tree: usize,
+}
+
 struct Sender {
     name: String,
     app: String,
@@ -88,7 +96,7 @@ struct Sender {
     url: Arc<Mutex<String>>,
     stop: Arc<AtomicBool>,
     sent_again: Arc<AtomicUsize>,
-    accepted: Arc<Mutex<Vec<String>>>,
+    accepted: Arc<Mutex<Vec<Sent>>>,
 }
 
 async fn send(sender: Sender, mut random: StdRng) {
@@ -105,7 +113,10 @@ async fn send(sender: Sender, mut random: StdRng) {
         let mut events: Vec<Value> = runs
             .iter()
             .enumerate()
-            .flat_map(|(of, run)| events_of(&sender.app, run, of as i64))
+            .flat_map(|(of, run)| {
+                let parent = (of > 0).then(|| runs[(of - 1) / 2].as_str());
+                events_of(&sender.app, (run, parent), of as i64)
+            })
             .collect();
         // The order in which events arrive must not matter (P2).
         events.shuffle(&mut random);
@@ -138,32 +149,50 @@ async fn send(sender: Sender, mut random: StdRng) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        sender.accepted.lock().unwrap().extend(runs);
+        let trees = tree_sizes(runs.len());
+        let sent = runs.into_iter().zip(trees);
+        let sent = sent.map(|(id, tree)| Sent { id, tree });
+        sender.accepted.lock().unwrap().extend(sent);
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-fn events_of(app: &str, run: &str, of: i64) -> [Value; EVENTS_PER_RUN] {
+/// How many runs each run of a batch has in its tree: run `n` hangs below run `(n - 1) / 2`.
+fn tree_sizes(runs: usize) -> Vec<usize> {
+    let mut sizes = vec![1; runs];
+    for run in (1..runs).rev() {
+        sizes[(run - 1) / 2] += sizes[run];
+    }
+    sizes
+}
+
+fn events_of(app: &str, (run, parent): (&str, Option<&str>), of: i64) -> [Value; EVENTS_PER_RUN] {
     let base = 60_000 + of * 10;
     let mut events = [
         ("agent_start", 0),
         ("note", 3),
         ("usage", 5),
         ("agent_end", 40),
+        ("saved", 50),
+        ("feedback", 60),
     ]
     .map(|(name, ms)| event(app, run, name, base + ms));
+    events[0]["parent_run_id"] = json!(parent);
     events[0]["input"] = json!({"question": run});
     events[1]["tags"] = json!(["noted", run]);
     events[2]["prompt_tokens"] = json!(30 + of);
     events[2]["completion_tokens"] = json!(12);
+    events[2]["cost"] = json!(0.000_000_000_000_000_001);
     events[3]["output"] = json!({"answer": run});
+    events[5]["rating"] = json!("negative");
+    events[5]["comment"] = json!(run);
     events
 }
 
 /// What must be found afterwards.
 pub(crate) struct Accepted {
     app: String,
-    pub(crate) runs: Vec<String>,
+    pub(crate) runs: Vec<Sent>,
     pub(crate) sent_again: usize,
 }
 
@@ -176,8 +205,17 @@ impl Accepted {
                 VISIBLE_WITHIN,
                 async || {
                     let runs = server.all_runs(&self.app).await?;
-                    let closed = runs.iter().filter(|run| run["status"] == "success").count();
-                    (closed >= self.runs.len()).then_some(runs)
+                    let settled = runs.iter().filter(|run| {
+                        run["status"] == "success"
+                            && run["saved"] == true
+                            && !run["feedback"].is_null()
+                    });
+                    if settled.count() < self.runs.len() {
+                        return None;
+                    }
+                    // A run's last change and what follows from it above are stored together: read once more, all of
+                    // it is there.
+                    server.all_runs(&self.app).await
                 },
             )
             .await;
@@ -189,7 +227,7 @@ impl Accepted {
                 "run {id} is there twice (P3)"
             );
         }
-        for id in &self.runs {
+        for Sent { id, tree } in &self.runs {
             let run = by_id
                 .get(id.as_str())
                 .unwrap_or_else(|| panic!("run {id} was accepted and is lost"));
@@ -198,10 +236,17 @@ impl Accepted {
             assert_eq!(run["completion_tokens"], 12, "{run}");
             let tags = run["tags"].as_array().unwrap();
             assert!(tags.len() == 2 && tags.contains(&json!(id)), "{run}");
+            assert_eq!(run["feedback"]["comment"], json!(id), "{run}");
+            let total_cost = run["total_cost"].to_string();
+            assert_eq!(
+                total_cost,
+                format!("{tree}e-18"),
+                "{tree} in the tree (P6): {run}"
+            );
         }
         // A row with all of this has folded each of the four events; that each is stored once is looked at run by run.
         let step = (self.runs.len() / DETAILS).max(1);
-        for id in self.runs.iter().step_by(step) {
+        for Sent { id, .. } in self.runs.iter().step_by(step) {
             let path = format!("/api/run/{id}?app_id={}", self.app);
             let (status, run) = server.get(&path).await;
             assert_eq!(status, StatusCode::OK, "{run}");
