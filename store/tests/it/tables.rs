@@ -267,3 +267,97 @@ async fn runs_are_named_by_the_same_hash_here_and_there() {
         .unwrap();
     assert_eq!(parents, [run_hash("default", "app", "unknown")]);
 }
+
+#[tokio::test]
+async fn rows_are_found_by_their_starts_tombstones_and_replaced_ones_as_by_their_ids() {
+    let store = database().await.unwrap();
+    let rows = [
+        run("app", "a", 1, NOON_MS),
+        run("app", "a", 3, NOON_MS),
+        run("app", "b", 1, NOON_MS + 90_000_000),
+        run("app", "moved", 1, NOON_MS + 7),
+        RunRow {
+            is_deleted: 1,
+            ..run("app", "moved", 2, NOON_MS + 7)
+        },
+        run("app", "moved", 2, NOON_MS + 5),
+        run("other", "a", 9, NOON_MS),
+    ];
+    store.insert_runs(rows.into_iter()).await.unwrap();
+    let at = [
+        ("moved", NOON_MS + 7),
+        ("a", NOON_MS),
+        ("b", NOON_MS + 90_000_000),
+        ("none", NOON_MS),
+    ];
+    let mut found = store.load_states_at("default", "app", &at).await.unwrap();
+    found.sort_by_key(|row| (row.run_id.clone(), row.started_at));
+    let seen: Vec<_> = found
+        .iter()
+        .map(|row| {
+            (
+                row.run_id.as_str(),
+                row.started_at - NOON_MS,
+                row.version,
+                row.is_deleted,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("a", 0, 3, 0),
+            ("b", 90_000_000, 1, 0),
+            ("moved", 5, 2, 0),
+            ("moved", 7, 2, 1)
+        ]
+    );
+    assert_eq!(found[0].totals.cost, 2_000_000_000_000_000_000);
+    assert_eq!(
+        (found[0].cost, found[0].cost_status),
+        (1_500_000_000_000_000, 1)
+    );
+    let mut by_id = store
+        .load_states("default", "app", &["a", "b", "moved"])
+        .await
+        .unwrap();
+    by_id.sort_by_key(|row| (row.run_id.clone(), row.started_at));
+    assert_eq!(by_id, found);
+}
+
+#[tokio::test]
+async fn totals_of_children_are_those_of_current_rows_of_current_parents() {
+    let store = database().await.unwrap();
+    let child = |run_id, version, parent, total_cost| RunRow {
+        parent_run_id: parent,
+        total_cost,
+        ..run("app", run_id, version, NOON_MS)
+    };
+    let ids: Vec<String> = (0..3000).map(|n| format!("c{n}")).collect();
+    let many = ids.iter().map(|id| child(id, 1, "p", 1));
+    store.insert_runs(many).await.unwrap();
+    let changes = [
+        child("c0", 2, "p", 10),
+        child("c1", 2, "q", 1000),
+        RunRow {
+            is_deleted: 1,
+            ..child("c2", 2, "p", 1)
+        },
+        RunRow {
+            app_id: "other",
+            ..child("c3", 2, "p", 77)
+        },
+    ];
+    store.insert_runs(changes.into_iter()).await.unwrap();
+    let (mut sum, mut count) = (0, 0);
+    let each = |child: store::states::ChildTotals| {
+        assert_eq!(child.parent_run_id, "p");
+        sum += child.totals.cost;
+        count += 1;
+    };
+    store
+        .child_totals("default", "app", &["p", "nobody"], each)
+        .await
+        .unwrap();
+    assert_eq!((count, sum), (2998, 2997 + 10), "c1 left, c2 is gone");
+}
