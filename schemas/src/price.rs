@@ -4,7 +4,9 @@
 //! integers. A row says from when it is in force; the price of a call is that of the moment at which its run started.
 
 pub mod rate;
+pub mod shipped;
 mod table;
+pub mod written;
 
 use rust_decimal::Decimal;
 
