@@ -26,12 +26,14 @@ pub mod filter_sql;
 pub mod inserts;
 pub mod metrics;
 pub mod migrations;
+pub mod prices;
 pub mod reads;
 mod row_binary;
 pub mod rows;
 pub mod runs_read;
 pub mod states;
 pub mod testing;
+pub mod unpriced_read;
 
 pub use client::Store;
 pub use config::{Compression, StoreConfig};

@@ -40,7 +40,7 @@ impl Key {
 /// Reads that look for a handful of rows in a large table. What the engine does by itself for `ORDER BY ... LIMIT`
 /// (reading in order, pruning while sorting, fetching columns later) is made for other tables: at 10 million runs it
 /// made a filter that finds little ten times slower (690 ms and 66 ms), so it is off.
-pub(super) fn seek(query: BoundedQuery) -> BoundedQuery {
+pub(crate) fn seek(query: BoundedQuery) -> BoundedQuery {
     [
         "optimize_read_in_order",
         "use_top_k_dynamic_filtering",
@@ -54,7 +54,7 @@ pub(super) fn seek(query: BoundedQuery) -> BoundedQuery {
 
 /// A read that merges rows of one key as it goes. Keys never leave their partition, so partitions stand alone; a
 /// filter's index must not hide the newer row of a key from the merge.
-pub(super) fn merged(query: BoundedQuery) -> BoundedQuery {
+pub(crate) fn merged(query: BoundedQuery) -> BoundedQuery {
     query
         .setting("do_not_merge_across_partitions_select_final", "1")
         .setting("use_skip_indexes_if_final", "0")

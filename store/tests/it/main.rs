@@ -9,6 +9,7 @@
 mod credentials;
 mod engine;
 mod lists;
+mod prices;
 mod rows;
 mod tables;
 

@@ -1,0 +1,298 @@
+//! The price table: the shipped rows, and over them what people changed.
+//!
+//! [`Prices`] holds both in memory, so that pricing a call costs a look-up and no question to the database. A change
+//! acts in this process before the call that made it returns, and in others at their next [`Prices::refresh`].
+
+mod layers;
+
+use std::sync::{Arc, RwLock};
+
+use clickhouse::Row;
+use schemas::price::rate::Rate;
+use schemas::price::shipped::shipped;
+use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
+use schemas::timestamp::UnixMs;
+use serde::Deserialize;
+use tokio::sync::{Mutex, watch};
+
+use crate::client::Store;
+use crate::error::StoreError;
+use layers::Stored;
+
+/// Rows that people may keep, deleted ones too: a hundred times the models there are, and a look-up stays below a
+/// microsecond (X1).
+pub const CHANGED_ROWS_MAX: usize = 10_000;
+/// Rows written by one statement: their names fit a parameter, which may have 128 KiB.
+const ROWS_PER_WRITE: usize = 50;
+
+/// A price as it counts now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceRecord {
+    /// The row.
+    pub row: PriceRow,
+    /// When a person set it, Unix milliseconds; `None` for a shipped one.
+    pub changed_at_ms: Option<UnixMs>,
+}
+
+/// The price table of one process. Cheap to clone; all clones are the same table.
+#[derive(Clone)]
+pub struct Prices {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    shipped: Vec<PriceRow>,
+    /// What counts, for people.
+    records: RwLock<Arc<Vec<PriceRecord>>>,
+    /// What counts, for pricing.
+    table: watch::Sender<Arc<PriceTable>>,
+    /// What the table in the database looked like when it was read last. Held while reading and writing: an older
+    /// reading must not replace a newer one.
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    marks: Option<Marks>,
+    stored: usize,
+}
+
+/// Changes whenever the table does: versions grow over the whole table.
+#[derive(Clone, Copy, PartialEq, Eq, Row, Deserialize)]
+struct Marks {
+    rows: u64,
+    version: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct StoredPrice {
+    model: String,
+    is_prefix: u8,
+    effective_from: i64,
+    is_deleted: u8,
+    input: i128,
+    output: i128,
+    cached_input: Option<i128>,
+    total: Option<i128>,
+    changed_at: i64,
+}
+
+/// One change: the rates of a key, or none to delete it.
+struct Change<'a> {
+    key: &'a PriceKey,
+    rates: Option<&'a Rates>,
+}
+
+const MARKS: &str = "SELECT count() AS rows, max(version) AS version FROM prices";
+const STORED: &str = "SELECT model, is_prefix, effective_from, is_deleted, input, output, cached_input, total, changed_at \
+    FROM prices FINAL ORDER BY model, is_prefix, effective_from";
+const WRITE: &str = "INSERT INTO prices \
+    (model, is_prefix, effective_from, version, is_deleted, input, output, cached_input, total, changed_at) \
+    SELECT m, p, fromUnixTimestamp64Milli(f, 'UTC'), \
+      greatest(toUInt64(toUnixTimestamp64Micro(now64(6))), (SELECT max(version) + 1 FROM prices)), d, \
+      toDecimal128(i, 18), toDecimal128(o, 18), toDecimal128OrNull(c, 18), toDecimal128OrNull(t, 18), now64(3) \
+    FROM (SELECT {models:Array(String)} AS m, {prefixes:Array(UInt8)} AS p, {froms:Array(Int64)} AS f, \
+      {deleted:Array(UInt8)} AS d, {inputs:Array(String)} AS i, {outputs:Array(String)} AS o, \
+      {cached:Array(String)} AS c, {totals:Array(String)} AS t) \
+    ARRAY JOIN m, p, f, d, i, o, c, t";
+
+impl Prices {
+    /// The shipped prices over the store; [`Prices::refresh`] adds what people changed.
+    pub fn new(store: Store) -> Result<Self, StoreError> {
+        let shipped = shipped()
+            .map_err(|fault| StoreError::Invalid(fault.to_string()))?
+            .rows;
+        let records = layers::in_force(&shipped, &[]);
+        let (table, _) = watch::channel(table_of(&records));
+        let inner = Inner {
+            store,
+            shipped,
+            records: RwLock::new(Arc::new(records)),
+            table,
+            seen: Mutex::default(),
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The prices now.
+    pub fn current(&self) -> Arc<PriceTable> {
+        self.inner.table.borrow().clone()
+    }
+
+    /// The prices, now and whenever they change.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<PriceTable>> {
+        self.inner.table.subscribe()
+    }
+
+    /// Every row that counts, by name, exact ones first, oldest first.
+    pub fn records(&self) -> Arc<Vec<PriceRecord>> {
+        match self.inner.records.read() {
+            Ok(records) => records.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        }
+    }
+
+    /// Looks whether the table in the database changed, and takes it over. Call it before the first call is priced
+    /// and then every few seconds; an error leaves everything as it is.
+    pub async fn refresh(&self) -> Result<(), StoreError> {
+        let mut seen = self.inner.seen.lock().await;
+        self.take_over(&mut seen).await
+    }
+
+    /// Sets the rates of a key; says what stands there now. In this process it is in force when this returns.
+    pub async fn put(&self, row: &PriceRow) -> Result<PriceRecord, StoreError> {
+        let mut seen = self.inner.seen.lock().await;
+        self.take_over(&mut seen).await?;
+        let is_new = self
+            .records()
+            .iter()
+            .all(|record| record.changed_at_ms.is_none() || record.row.key != row.key);
+        if is_new && seen.stored >= CHANGED_ROWS_MAX {
+            return Err(StoreError::Invalid(format!(
+                "there are {CHANGED_ROWS_MAX} changed prices already, which is the most there may be"
+            )));
+        }
+        let change = Change {
+            key: &row.key,
+            rates: Some(&row.rates),
+        };
+        self.write(&[change]).await?;
+        self.take_over(&mut seen).await?;
+        self.records()
+            .iter()
+            .find(|record| record.row.key == row.key)
+            .cloned()
+            .ok_or_else(|| StoreError::Shape("a price that was just written is not there".into()))
+    }
+
+    /// Deletes the rows that `chosen` picks from those that count, shipped ones too; gives them back. In this process
+    /// they are gone when this returns.
+    pub async fn delete(
+        &self,
+        chosen: impl Fn(&PriceKey) -> bool,
+    ) -> Result<Vec<PriceRecord>, StoreError> {
+        let mut seen = self.inner.seen.lock().await;
+        self.take_over(&mut seen).await?;
+        let mut gone = Vec::new();
+        // What people set may lie over a shipped row of a later date, which comes to light when it is gone.
+        loop {
+            let records = self.records();
+            let picked = records.iter().filter(|record| chosen(&record.row.key));
+            let picked: Vec<PriceRecord> = picked.cloned().collect();
+            if picked.is_empty() {
+                return Ok(gone);
+            }
+            let changes: Vec<Change<'_>> = picked
+                .iter()
+                .map(|record| Change {
+                    key: &record.row.key,
+                    rates: None,
+                })
+                .collect();
+            self.write(&changes).await?;
+            self.take_over(&mut seen).await?;
+            gone.extend(picked);
+        }
+    }
+
+    async fn take_over(&self, seen: &mut Seen) -> Result<(), StoreError> {
+        let marks: Marks = self.inner.store.bounded_query(MARKS).one().await?;
+        if seen.marks == Some(marks) {
+            return Ok(());
+        }
+        let rows: Vec<StoredPrice> = self.inner.store.bounded_query(STORED).rows().await?;
+        let stored: Vec<Stored> = rows
+            .into_iter()
+            .map(StoredPrice::into_stored)
+            .collect::<Result<_, _>>()?;
+        let records = layers::in_force(&self.inner.shipped, &stored);
+        self.inner.table.send_replace(table_of(&records));
+        match self.inner.records.write() {
+            Ok(mut held) => *held = Arc::new(records),
+            Err(poisoned) => *poisoned.into_inner() = Arc::new(records),
+        }
+        seen.stored = stored.len();
+        seen.marks = Some(marks);
+        Ok(())
+    }
+
+    async fn write(&self, changes: &[Change<'_>]) -> Result<(), StoreError> {
+        let none = Rates {
+            input: Rate::default(),
+            output: Rate::default(),
+            cached_input: None,
+            total: None,
+        };
+        for changes in changes.chunks(ROWS_PER_WRITE) {
+            let list = |of: &dyn Fn(&Rates) -> Option<Rate>| -> Vec<String> {
+                let rates = changes.iter().map(|change| change.rates.unwrap_or(&none));
+                rates.map(|rates| text(of(rates))).collect()
+            };
+            let keys = || changes.iter().map(|change| change.key);
+            let models: Vec<&str> = keys().map(|key| key.model.as_str()).collect();
+            let prefixes: Vec<u8> = keys().map(|key| u8::from(key.is_prefix)).collect();
+            let froms: Vec<i64> = keys()
+                .map(|key| key.effective_from.unwrap_or_default())
+                .collect();
+            let deleted: Vec<u8> = changes
+                .iter()
+                .map(|change| u8::from(change.rates.is_none()))
+                .collect();
+            self.inner
+                .store
+                .client
+                .query_raw(WRITE)
+                .param("models", models)
+                .param("prefixes", prefixes)
+                .param("froms", froms)
+                .param("deleted", deleted)
+                .param("inputs", list(&|rates| Some(rates.input)))
+                .param("outputs", list(&|rates| Some(rates.output)))
+                .param("cached", list(&|rates| rates.cached_input))
+                .param("totals", list(&|rates| rates.total))
+                .execute()
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// USD per token with all digits; empty for none.
+fn text(rate: Option<Rate>) -> String {
+    rate.map_or_else(String::new, |rate| {
+        schemas::run::Dollars(rate.units()).to_string()
+    })
+}
+
+fn table_of(records: &[PriceRecord]) -> Arc<PriceTable> {
+    let rows = records.iter().map(|record| record.row.clone());
+    Arc::new(PriceTable::new(rows))
+}
+
+impl StoredPrice {
+    fn into_stored(self) -> Result<Stored, StoreError> {
+        let rate = |units: i128| {
+            Rate::from_units(units)
+                .ok_or_else(|| StoreError::Shape(format!("a price of {units} units")))
+        };
+        let rates = Rates {
+            input: rate(self.input)?,
+            output: rate(self.output)?,
+            cached_input: self.cached_input.map(rate).transpose()?,
+            total: self.total.map(rate).transpose()?,
+        };
+        Ok(Stored {
+            key: PriceKey {
+                model: self.model,
+                is_prefix: self.is_prefix != 0,
+                // No price is in force from 1970 on; it stands for "since ever".
+                effective_from: (self.effective_from != 0).then_some(self.effective_from),
+            },
+            rates: (self.is_deleted == 0).then_some(rates),
+            changed_at_ms: self.changed_at,
+        })
+    }
+}

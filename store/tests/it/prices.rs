@@ -1,0 +1,136 @@
+//! The price table: shipped rows, changes, and several processes over one database.
+
+use schemas::price::rate::{Per, Rate};
+use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
+use store::prices::Prices;
+use store::testing::{TestDatabase, database};
+
+/// 2026-11-21T00:00:00Z.
+const NOW_MS: i64 = 1_795_219_200_000;
+
+async fn directory() -> (TestDatabase, Prices) {
+    let database = database().await.unwrap();
+    let prices = Prices::new((*database).clone()).unwrap();
+    prices.refresh().await.unwrap();
+    (database, prices)
+}
+
+fn row(model: &str, per_1m: &str) -> PriceRow {
+    PriceRow {
+        key: PriceKey {
+            model: model.to_owned(),
+            is_prefix: false,
+            effective_from: None,
+        },
+        rates: Rates {
+            input: Rate::read(per_1m, Per::Million).unwrap(),
+            output: Rate::MAX,
+            cached_input: Some(Rate::default()),
+            total: None,
+        },
+    }
+}
+
+fn input(table: &PriceTable, model: &str) -> Option<String> {
+    let rates = table.rates(model, NOW_MS)?;
+    Some(rates.input.per(Per::Million).to_string())
+}
+
+#[tokio::test]
+async fn what_is_written_is_read_back_to_the_last_digit() {
+    let (database, prices) = directory().await;
+    let odd = "it's \\ a \"model\"/\tä\u{1F9F5}";
+    let mut finest = row(odd, "0.000000000001");
+    finest.key.is_prefix = true;
+    finest.key.effective_from = Some(NOW_MS + 1);
+    finest.rates.cached_input = None;
+    finest.rates.total = Some(Rate::MAX);
+    for row in [row(odd, "999999.999999999999"), finest] {
+        let record = prices.put(&row).await.unwrap();
+        assert_eq!(record.row, row);
+        assert!(record.changed_at_ms.is_some());
+        let other = Prices::new((*database).clone()).unwrap();
+        other.refresh().await.unwrap();
+        assert!(other.records().contains(&record));
+    }
+}
+
+#[tokio::test]
+async fn a_change_acts_here_at_once_and_in_another_process_after_a_refresh() {
+    let (database, here) = directory().await;
+    let there = Prices::new((*database).clone()).unwrap();
+    there.refresh().await.unwrap();
+    let mut seen_there = there.subscribe();
+    assert_eq!(input(&here.current(), "gpt-4o").as_deref(), Some("2.5"));
+
+    here.put(&row("gpt-4o", "7")).await.unwrap();
+    here.put(&row("ours", "1")).await.unwrap();
+    assert_eq!(input(&here.current(), "gpt-4o").as_deref(), Some("7"));
+    assert_eq!(input(&there.current(), "ours"), None);
+    assert!(!seen_there.has_changed().unwrap());
+    there.refresh().await.unwrap();
+    assert!(seen_there.has_changed().unwrap());
+    assert_eq!(
+        input(&seen_there.borrow_and_update(), "gpt-4o").as_deref(),
+        Some("7")
+    );
+    assert_eq!(input(&there.current(), "ours").as_deref(), Some("1"));
+
+    there.refresh().await.unwrap();
+    assert!(
+        !seen_there.has_changed().unwrap(),
+        "nothing is told when nothing changed"
+    );
+
+    // The other way round, and over what the first wrote.
+    there.put(&row("ours", "2")).await.unwrap();
+    here.refresh().await.unwrap();
+    assert_eq!(input(&here.current(), "ours").as_deref(), Some("2"));
+    assert_eq!(here.records(), there.records());
+}
+
+#[tokio::test]
+async fn the_last_of_many_changes_counts_whatever_their_speed() {
+    let (database, here) = directory().await;
+    let there = Prices::new((*database).clone()).unwrap();
+    for round in 1..=10 {
+        let (prices, price) = ([&here, &there][round % 2], round.to_string());
+        prices.put(&row("m", &price)).await.unwrap();
+        assert_eq!(input(&prices.current(), "m"), Some(price));
+    }
+    here.refresh().await.unwrap();
+    assert_eq!(input(&here.current(), "m").as_deref(), Some("10"));
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_shipped_rows_too_until_it_is_set_again() {
+    let (database, prices) = directory().await;
+    // Shipped with two dates: the earlier one comes to light when the later is deleted, and is deleted too.
+    let is_luna = |key: &PriceKey| key.model == "gpt-5.6-luna";
+    assert_eq!(
+        input(&prices.current(), "gpt-5.6-luna").as_deref(),
+        Some("0.2")
+    );
+    prices.put(&row("gpt-5.6-luna", "9")).await.unwrap();
+    assert_eq!(
+        input(&prices.current(), "gpt-5.6-luna").as_deref(),
+        Some("9"),
+        "a shipped price cut does not undo what a person set"
+    );
+    let gone = prices.delete(is_luna).await.unwrap();
+    assert_eq!(gone.len(), 2, "{gone:?}");
+    assert_eq!(input(&prices.current(), "gpt-5.6-luna"), None);
+    assert_eq!(prices.delete(is_luna).await.unwrap(), []);
+    let other = Prices::new((*database).clone()).unwrap();
+    other.refresh().await.unwrap();
+    assert_eq!(input(&other.current(), "gpt-5.6-luna"), None);
+    prices.put(&row("gpt-5.6-luna", "4")).await.unwrap();
+    assert_eq!(
+        input(&prices.current(), "gpt-5.6-luna").as_deref(),
+        Some("4")
+    );
+    // Every row at once: more than fit one statement.
+    let all = prices.records().len();
+    assert!(prices.delete(|_| true).await.unwrap().len() >= all);
+    assert!(prices.current().is_empty());
+}
