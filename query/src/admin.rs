@@ -1,6 +1,7 @@
-//! Projects, API keys and tokens: for tokens with the role `admin`.
+//! Projects, API keys, tokens and prices: for tokens with the role `admin`.
 
 pub(crate) mod keys;
+pub(crate) mod prices;
 pub(crate) mod projects;
 pub(crate) mod tokens;
 

@@ -13,7 +13,7 @@
 //!
 //! # What it deliberately does not do
 //!
-//! It keeps no state between requests and writes nothing but credentials. Trailing and doubled slashes, compression
+//! It keeps no state between requests and writes nothing but credentials and prices. Trailing and doubled slashes, compression
 //! and the answers to unknown paths and methods are the business of whoever mounts the router.
 //!
 //! Start reading at `runs.rs`.
@@ -26,6 +26,7 @@ mod error;
 mod params;
 mod runs;
 mod state;
+mod unpriced;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -59,4 +60,7 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(admin::keys::revoke))
         .routes(routes!(admin::tokens::list, admin::tokens::make))
         .routes(routes!(admin::tokens::revoke))
+        .routes(routes!(admin::prices::list))
+        .routes(routes!(admin::prices::put, admin::prices::delete))
+        .routes(routes!(unpriced::list))
 }

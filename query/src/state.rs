@@ -9,6 +9,7 @@ use axum::response::Response;
 use prometheus::{HistogramOpts, HistogramVec, Registry};
 use store::Store;
 use store::credentials::Credentials;
+use store::prices::Prices;
 
 use crate::error::QueryError;
 
@@ -19,6 +20,7 @@ pub struct QueryState(Arc<Parts>);
 struct Parts {
     store: Store,
     credentials: Credentials,
+    prices: Prices,
     request_seconds: HistogramVec,
 }
 
@@ -27,6 +29,7 @@ impl QueryState {
     pub fn new(
         store: Store,
         credentials: Credentials,
+        prices: Prices,
         registry: &Registry,
     ) -> Result<Self, QueryError> {
         let options = HistogramOpts::new(
@@ -41,6 +44,7 @@ impl QueryState {
         Ok(Self(Arc::new(Parts {
             store,
             credentials,
+            prices,
             request_seconds,
         })))
     }
@@ -51,6 +55,10 @@ impl QueryState {
 
     pub(crate) fn credentials(&self) -> &Credentials {
         &self.0.credentials
+    }
+
+    pub(crate) fn prices(&self) -> &Prices {
+        &self.0.prices
     }
 }
 

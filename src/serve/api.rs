@@ -16,6 +16,7 @@ use query::QueryState;
 use schemas::fault::Fault;
 use store::Store;
 use store::credentials::Credentials;
+use store::prices::Prices;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
@@ -62,9 +63,15 @@ pub(crate) fn router(
     ingest: IngestState,
     store: &Store,
     credentials: &Credentials,
+    prices: &Prices,
 ) -> anyhow::Result<Router> {
     let compress = SizeAbove::new(COMPRESS_ABOVE_BYTES).and(NotForContentType::SSE);
-    let query = QueryState::new(store.clone(), credentials.clone(), &running.registry)?;
+    let query = QueryState::new(
+        store.clone(),
+        credentials.clone(),
+        prices.clone(),
+        &running.registry,
+    )?;
     let reading = query::router(query)
         .layer(middleware::from_fn_with_state(
             running.health.clone(),

@@ -1,4 +1,4 @@
-//! The parts of a running server: the logs, ClickHouse, the directory of credentials, the routers over them.
+//! The parts of a running server: the logs, ClickHouse, the directory of credentials, the prices, the routers over them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use eventlog::{EmbeddedConfig, EmbeddedLog, Log};
 use ingest::IngestState;
 use prometheus::Registry;
 use store::credentials::Credentials;
+use store::prices::Prices;
 use store::{Store, StoreConfig};
 
 use super::access::Directory;
@@ -25,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) dead_letters: Arc<dyn Log>,
     pub(crate) store: Store,
     pub(crate) credentials: Credentials,
+    pub(crate) prices: Prices,
     pub(crate) processor_metrics: processor::Metrics,
     pub(crate) gate: processor::Gate,
     pub(crate) router: Router,
@@ -61,6 +63,7 @@ pub(crate) async fn open(running: &Running, folder: &DataFolder) -> anyhow::Resu
     let (log, dead_letters) = log.context("opening the log panicked")??;
     let store = Store::connect(settings.context("starting the engine panicked")??, metrics)?;
     let credentials = Credentials::new(store.clone());
+    let prices = Prices::new(store.clone())?;
     let directory = Arc::new(Directory(credentials.clone()));
     let ingest = IngestState::new(
         running.config.ingest.clone(),
@@ -68,12 +71,13 @@ pub(crate) async fn open(running: &Running, folder: &DataFolder) -> anyhow::Resu
         directory,
         registry,
     )?;
-    let router = api::router(running, ingest, &store, &credentials)?;
+    let router = api::router(running, ingest, &store, &credentials, &prices)?;
     Ok(Parts {
         log,
         dead_letters,
         store,
         credentials,
+        prices,
         processor_metrics,
         gate: processor::Gate::default(),
         router,

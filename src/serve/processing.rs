@@ -31,7 +31,7 @@ pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receive
                 log: parts.log.clone(),
                 dead_letters: parts.dead_letters.clone(),
                 tables: std::sync::Arc::new(parts.store.clone()),
-                prices: tokio::sync::watch::channel(std::sync::Arc::default()).1,
+                prices: parts.prices.subscribe(),
                 gate: parts.gate.clone(),
             },
             parts.processor_metrics.clone(),

@@ -12,10 +12,10 @@ use super::parts::Parts;
 
 /// How often a server that is away is tried again, and how often one that is there is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks between two reloads of credentials that another process may have changed.
+/// Looks between two reloads of credentials and prices that another process may have changed.
 const LOOKS_PER_REFRESH: u32 = 5;
 
-/// Migrates the tables and settles the first credentials, trying for as long as ClickHouse is away.
+/// Migrates the tables, reads the prices and settles the first credentials, trying for as long as ClickHouse is away.
 pub(crate) async fn run(
     running: &Running,
     parts: &Parts,
@@ -25,6 +25,8 @@ pub(crate) async fn run(
     let health = &running.health;
     until_there(running, async || Ok(parts.store.migrate().await?)).await?;
     health.ready(Part::Engine);
+    // Before anything is processed: a call must not be priced by a table that lacks what people changed.
+    until_there(running, async || Ok(parts.prices.refresh().await?)).await?;
     health.ready(Part::Migrations);
     let made = until_there(running, async || {
         settle(&parts.credentials, folder.path()).await
@@ -37,7 +39,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Looks at ClickHouse and at the credentials until the server stops.
+/// Looks at ClickHouse, at the credentials and at the prices until the server stops.
 pub(crate) async fn watch(running: &Running, parts: &Parts) {
     let mut looks = 0;
     loop {
@@ -54,10 +56,14 @@ pub(crate) async fn watch(running: &Running, parts: &Parts) {
             }
         }
         looks += 1;
-        if looks % LOOKS_PER_REFRESH == 0
-            && let Err(error) = parts.credentials.refresh().await
-        {
+        if looks % LOOKS_PER_REFRESH != 0 {
+            continue;
+        }
+        if let Err(error) = parts.credentials.refresh().await {
             tracing::debug!(error.message = %error, "credentials were not refreshed");
+        }
+        if let Err(error) = parts.prices.refresh().await {
+            tracing::debug!(error.message = %error, "prices were not refreshed");
         }
     }
 }

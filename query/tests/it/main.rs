@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod prices;
 mod routes;
 
 store::engine_test_child!();

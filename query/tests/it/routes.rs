@@ -9,29 +9,36 @@ use schemas::credential::{Role, Scope};
 use schemas::ids::ProjectId;
 use serde_json::{Value, json};
 use store::credentials::{Credentials, NewKey, NewToken};
+use store::prices::Prices;
 use store::rows::{CostStatus, EventRow, RunRow, RunStatus};
 use store::testing::{TestDatabase, database};
 use tower::ServiceExt;
 
 /// 2026-11-20T10:00:00Z.
-const NOON_MS: i64 = 1_795_168_800_000;
+pub(crate) const NOON_MS: i64 = 1_795_168_800_000;
 
-struct Tier {
-    store: TestDatabase,
-    credentials: Credentials,
+pub(crate) struct Tier {
+    pub(crate) store: TestDatabase,
+    pub(crate) credentials: Credentials,
     router: Router,
 }
 
 impl Tier {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let store = database().await.unwrap();
         let credentials = Credentials::new((*store).clone());
         credentials
             .put_project(&ProjectId::new("ours"), "app", &[])
             .await
             .unwrap();
-        let state =
-            QueryState::new((*store).clone(), credentials.clone(), &Registry::new()).unwrap();
+        let prices = Prices::new((*store).clone()).unwrap();
+        let state = QueryState::new(
+            (*store).clone(),
+            credentials.clone(),
+            prices,
+            &Registry::new(),
+        )
+        .unwrap();
         Self {
             store,
             credentials,
@@ -39,7 +46,7 @@ impl Tier {
         }
     }
 
-    async fn key(&self, project: &str, scopes: &[Scope]) -> String {
+    pub(crate) async fn key(&self, project: &str, scopes: &[Scope]) -> String {
         let project = ProjectId::new(project);
         let new = NewKey {
             project,
@@ -56,7 +63,7 @@ impl Tier {
             .to_owned()
     }
 
-    async fn token(&self, role: Role, projects: Option<&[&str]>) -> String {
+    pub(crate) async fn token(&self, role: Role, projects: Option<&[&str]>) -> String {
         let projects =
             projects.map(|names| names.iter().map(|name| ProjectId::new(*name)).collect());
         let new = NewToken {
@@ -74,35 +81,47 @@ impl Tier {
             .to_owned()
     }
 
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         method: Method,
         secret: &str,
         path: &str,
         body: Option<Value>,
     ) -> (StatusCode, Value) {
+        let body = body.map_or_else(String::new, |body| body.to_string());
+        let (status, answer) = self.ask_with(method, secret, path, body).await;
+        (status, serde_json::from_str(&answer).unwrap_or_default())
+    }
+
+    /// Asks with a body as it stands, and gives back the answer as it stands.
+    pub(crate) async fn ask_with(
+        &self,
+        method: Method,
+        secret: &str,
+        path: &str,
+        body: String,
+    ) -> (StatusCode, String) {
         let mut request = Request::builder().method(method).uri(path);
         if !secret.is_empty() {
             request = request.header("authorization", format!("Bearer {secret}"));
         }
-        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let response = self
             .router
             .clone()
-            .oneshot(request.body(body).unwrap())
+            .oneshot(request.body(Body::from(body)).unwrap())
             .await
             .unwrap();
         let status = response.status();
-        let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+        let bytes = to_bytes(response.into_body(), 8 << 20).await.unwrap();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
-    async fn get(&self, secret: &str, path: &str) -> (StatusCode, Value) {
+    pub(crate) async fn get(&self, secret: &str, path: &str) -> (StatusCode, Value) {
         self.ask(Method::GET, secret, path, None).await
     }
 }
 
-fn run<'a>(
+pub(crate) fn run<'a>(
     project_id: &'a str,
     app_id: &'a str,
     run_id: &'a str,
