@@ -1,41 +1,18 @@
-//! The commands for projects, keys and tokens: they ask the running server over its administration API.
+//! The commands for projects, keys, tokens and prices: they ask the running server over its administration API.
 //!
-//! The server is the only one who writes credentials, so its caches know of every change at once.
+//! The server is the only one who writes credentials and prices, so its caches know of every change at once.
+
+mod price;
+mod price_file;
+mod server;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use anyhow::{Context, bail};
-use clap::{Args, Subcommand, ValueEnum};
-use reqwest::{Method, StatusCode};
+use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::serve::folder::{Secrets, announced_address, credentials_file};
-
-/// Where the server is when neither a flag nor the data folder says so.
-const USUAL_URL: &str = "http://127.0.0.1:7070";
-
-/// How to reach the server and as whom.
-#[derive(Args)]
-pub(crate) struct Access {
-    /// Address of the server [default: what the server left in the data folder, else http://127.0.0.1:7070]
-    #[arg(long, env = "SPINDLE_URL")]
-    url: Option<String>,
-    /// Admin token [default: the one in the credentials file of the data folder]
-    #[arg(long, env = "SPINDLE_ADMIN_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    /// Data folder of the server
-    #[arg(
-        long,
-        value_name = "DIR",
-        default_value = "./spindle-data",
-        env = "SPINDLE_SERVER__DATA_DIR"
-    )]
-    data_dir: PathBuf,
-    /// Print the answer of the server as JSON
-    #[arg(long)]
-    json: bool,
-}
+pub(crate) use price::PriceCommand;
+use server::{Access, Ask, Server};
 
 #[derive(Subcommand)]
 pub(crate) enum ProjectCommand {
@@ -140,53 +117,16 @@ pub(crate) enum AdminCommand {
     Token(TokenCommand),
 }
 
-/// What is asked of the server.
-struct Ask {
-    method: Method,
-    path: String,
-    body: Option<Value>,
-}
-
-impl Ask {
-    fn get(path: &str) -> Self {
-        Self {
-            method: Method::GET,
-            path: path.to_owned(),
-            body: None,
-        }
-    }
-
-    fn post(path: &str, body: Value) -> Self {
-        Self {
-            method: Method::POST,
-            path: path.to_owned(),
-            body: Some(body),
-        }
-    }
-
-    fn delete(path: &str, id: &str) -> anyhow::Result<Self> {
-        if !id
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-            || id.is_empty()
-        {
-            bail!("`{id}` is no identifier: use one that `list` shows");
-        }
-        Ok(Self {
-            method: Method::DELETE,
-            path: format!("{path}/{id}"),
-            body: None,
-        })
-    }
+/// Does what a command about prices says.
+pub(crate) fn run_price(command: PriceCommand) -> anyhow::Result<()> {
+    server::wait(price::run(command))
 }
 
 /// Asks the server and prints what it says.
 pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
     let (ask, access) = plan(command)?;
-    let answer = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(send(&ask, &access))?;
+    let answer = server::wait(async { Server::of(&access)?.ask(&ask).await })?;
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
     if access.json {
         println!("{answer}");
     } else {
@@ -210,7 +150,7 @@ fn plan(command: AdminCommand) -> anyhow::Result<(Ask, Access)> {
             if let Some(app) = default_app {
                 body["default_app"] = app.into();
             }
-            (Ask::post(PROJECTS, body), access)
+            (Ask::post(PROJECTS, &body), access)
         }
         AdminCommand::Project(ProjectCommand::List { access }) => (Ask::get(PROJECTS), access),
         AdminCommand::Key(KeyCommand::Create {
@@ -223,7 +163,7 @@ fn plan(command: AdminCommand) -> anyhow::Result<(Ask, Access)> {
             (
                 Ask::post(
                     KEYS,
-                    json!({"project_id": project, "name": name, "scopes": scopes}),
+                    &json!({"project_id": project, "name": name, "scopes": scopes}),
                 ),
                 access,
             )
@@ -240,64 +180,13 @@ fn plan(command: AdminCommand) -> anyhow::Result<(Ask, Access)> {
             if !projects.is_empty() {
                 body["projects"] = projects.into();
             }
-            (Ask::post(TOKENS, body), access)
+            (Ask::post(TOKENS, &body), access)
         }
         AdminCommand::Token(TokenCommand::List { access }) => (Ask::get(TOKENS), access),
         AdminCommand::Token(TokenCommand::Revoke { id, access }) => {
             (Ask::delete(TOKENS, &id)?, access)
         }
     })
-}
-
-async fn send(ask: &Ask, access: &Access) -> anyhow::Result<Value> {
-    let announced = || announced_address(&access.data_dir);
-    let url = access
-        .url
-        .clone()
-        .or_else(announced)
-        .unwrap_or_else(|| USUAL_URL.to_owned());
-    let url = url.trim_end_matches('/');
-    let token = match &access.token {
-        Some(token) => token.clone(),
-        None => match Secrets::read(&access.data_dir)?.and_then(|secrets| secrets.admin_token) {
-            Some(token) => token,
-            None => bail!(
-                "no admin token: give --token or SPINDLE_ADMIN_TOKEN, or --data-dir of the server ({} has none)",
-                credentials_file(&access.data_dir).display()
-            ),
-        },
-    };
-    let client = reqwest::Client::builder()
-        .timeout(std::time::Duration::from_secs(30))
-        .build()?;
-    let mut request = client
-        .request(ask.method.clone(), format!("{url}{}", ask.path))
-        .bearer_auth(token);
-    if let Some(body) = &ask.body {
-        request = request.json(body);
-    }
-    let response = match request.send().await {
-        Ok(response) => response,
-        Err(error) if error.is_connect() => {
-            bail!("no server answers at {url}: is `spindle serve` running?")
-        }
-        Err(error) => return Err(error).with_context(|| format!("cannot ask the server at {url}")),
-    };
-    let status = response.status();
-    let text = response
-        .text()
-        .await
-        .context("the answer of the server broke off")?;
-    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
-    if status.is_success() {
-        return Ok(answer);
-    }
-    let message = answer["message"].as_str().unwrap_or("no reason given");
-    match status {
-        StatusCode::UNAUTHORIZED => bail!("the server does not know this token: {message}"),
-        StatusCode::FORBIDDEN => bail!("this token may not do that: {message}"),
-        _ => bail!("the server refused ({}): {message}", status.as_u16()),
-    }
 }
 
 fn word(value: impl ValueEnum) -> String {
@@ -358,12 +247,5 @@ mod tests {
             "id: a\nsecret: s\n"
         );
         assert_eq!(render(&json!({"data": []})), "none\n");
-    }
-
-    #[test]
-    fn an_identifier_cannot_change_the_path() {
-        assert!(Ask::delete("/keys", "../projects/x").is_err());
-        assert!(Ask::delete("/keys", "").is_err());
-        assert_eq!(Ask::delete("/keys", "k-1_A").unwrap().path, "/keys/k-1_A");
     }
 }

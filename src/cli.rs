@@ -35,6 +35,9 @@ enum Command {
     /// Projects: whose data is kept apart.
     #[command(subcommand)]
     Project(admin::ProjectCommand),
+    /// Prices of models: what their tokens cost.
+    #[command(subcommand)]
+    Price(admin::PriceCommand),
     /// Puts load on a running server and says what it made of it.
     Bench(bench::BenchArgs),
     /// The embedded engine; started by `serve` as its child.
@@ -115,6 +118,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Key(command) => admin::run(AdminCommand::Key(command))?,
         Command::Token(command) => admin::run(AdminCommand::Token(command))?,
         Command::Project(command) => admin::run(AdminCommand::Project(command))?,
+        Command::Price(command) => admin::run_price(command)?,
         Command::Bench(args) => serve::runtime(0)?.block_on(bench::run(args))?,
         Command::Engine => return Ok(serve::engine::child()),
     }
