@@ -18,6 +18,7 @@ pub mod fault;
 pub mod filter;
 pub mod fold;
 pub mod ids;
+pub mod job;
 pub mod limits;
 pub mod price;
 pub mod record;

@@ -1,4 +1,5 @@
 -- Long work that a person or a schedule asked for. The newest version of a job counts.
+-- A running job belongs to the process named by runner, as long as that keeps updated_at young.
 CREATE TABLE IF NOT EXISTS jobs @on_cluster
 (
     job_id String,
@@ -6,6 +7,7 @@ CREATE TABLE IF NOT EXISTS jobs @on_cluster
     kind LowCardinality(String),
     project_id String,
     state LowCardinality(String),
+    runner String,
     parameters String,
     checkpoint String,
     done UInt64,
@@ -14,6 +16,7 @@ CREATE TABLE IF NOT EXISTS jobs @on_cluster
     report String,
     error String,
     created_at DateTime64(3, 'UTC'),
+    started_at Nullable(DateTime64(3, 'UTC')),
     updated_at DateTime64(3, 'UTC'),
     ended_at Nullable(DateTime64(3, 'UTC'))
 )

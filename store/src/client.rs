@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clickhouse::Client;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::config::{Compression, StoreConfig};
 use crate::error::StoreError;
@@ -17,6 +17,10 @@ pub struct Store {
     pub(crate) config: Arc<StoreConfig>,
     pub(crate) metrics: Metrics,
     pub(crate) reads: Arc<Semaphore>,
+    /// Counts what happened to jobs, for their runner in the same process; see [`crate::jobs`].
+    pub(crate) job_changes: Arc<watch::Sender<u64>>,
+    /// One change of a job at a time: each is a look and then a write.
+    pub(crate) job_turn: Arc<Mutex<()>>,
 }
 
 /// Numbers for the report on the database in use.
@@ -62,6 +66,8 @@ impl Store {
             config: Arc::new(config),
             metrics,
             reads,
+            job_changes: Arc::new(watch::Sender::new(0)),
+            job_turn: Arc::default(),
         })
     }
 

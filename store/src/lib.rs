@@ -18,12 +18,14 @@
 
 pub mod client;
 pub mod config;
+pub mod costs_read;
 pub mod credentials;
 pub mod engine;
 pub mod error;
 pub mod events_read;
 pub mod filter_sql;
 pub mod inserts;
+pub mod jobs;
 pub mod metrics;
 pub mod migrations;
 pub mod prices;

@@ -8,6 +8,7 @@
 
 mod credentials;
 mod engine;
+mod jobs;
 mod lists;
 mod prices;
 mod rows;

@@ -1,0 +1,103 @@
+//! Jobs: one at a time per project, taken up again, and never brought back by a late word of their runner.
+
+use store::jobs::{Asked, Job, JobKind, JobState, Jobs, NewJob};
+use store::testing::database;
+
+const NOW_MS: i64 = 1_795_168_800_000;
+
+async fn ask(jobs: &Jobs, kind: JobKind, project: Option<&str>) -> Asked {
+    let new = NewJob {
+        kind,
+        project_id: project.map(str::to_owned),
+        parameters: "{\"dry_run\":true}".to_owned(),
+    };
+    jobs.create(new, NOW_MS).await.unwrap()
+}
+
+async fn made(jobs: &Jobs, kind: JobKind, project: Option<&str>) -> Job {
+    match ask(jobs, kind, project).await {
+        Asked::Made(job) => job,
+        Asked::Busy(busy) => panic!("{busy:?} is in the way"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_jobs_on_the_same_data_are_never_open_at_once() {
+    let store = database().await.unwrap();
+    let jobs = store.jobs();
+    let first = made(&jobs, JobKind::Recalculate, Some("a")).await;
+    made(&jobs, JobKind::Recalculate, Some("b")).await;
+    for (kind, project) in [
+        (JobKind::Recalculate, Some("a")),
+        (JobKind::Recalculate, None),
+        (JobKind::Retention, None),
+    ] {
+        let Asked::Busy(busy) = ask(&jobs, kind, project).await else {
+            panic!("{kind:?} of {project:?} was made");
+        };
+        assert_eq!(busy.job_id, first.job_id, "the oldest one is named");
+    }
+    jobs.cancel(&first.job_id, NOW_MS).await.unwrap();
+    made(&jobs, JobKind::Recalculate, Some("a")).await;
+    // Asked for at the same time, one is made.
+    let store = database().await.unwrap();
+    let jobs = store.jobs();
+    let asked = (0..8).map(|_| ask(&jobs, JobKind::Retention, None));
+    let asked = futures::future::join_all(asked).await;
+    let made = asked.iter().filter(|asked| matches!(asked, Asked::Made(_)));
+    assert_eq!(made.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_goes_from_runner_to_runner_with_its_checkpoint() {
+    let store = database().await.unwrap();
+    let jobs = store.jobs();
+    let asked = made(&jobs, JobKind::Retention, None).await;
+    let mut job = jobs.claim("one", NOW_MS).await.unwrap().unwrap();
+    assert_eq!((&job.job_id, job.state), (&asked.job_id, JobState::Running));
+    assert!(
+        jobs.claim("one", NOW_MS).await.unwrap().is_none(),
+        "it has it already"
+    );
+    job.checkpoint = "\"half\"".to_owned();
+    job.done = 5;
+    assert!(jobs.write(&mut job, NOW_MS + 1).await.unwrap());
+    // Another runner on this folder: the first process is dead.
+    let taken = jobs.claim("two", NOW_MS + 2).await.unwrap().unwrap();
+    assert_eq!((taken.checkpoint.as_str(), taken.done), ("\"half\"", 5));
+    assert!(taken.version > job.version);
+    assert!(
+        !jobs.write(&mut job, NOW_MS + 3).await.unwrap(),
+        "the first one has no say any more"
+    );
+    assert!(!jobs.beat(&job.job_id, "one", NOW_MS).await.unwrap());
+    assert!(jobs.beat(&job.job_id, "two", NOW_MS).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_job_stays_cancelled_and_is_listed() {
+    let store = database().await.unwrap();
+    let jobs = store.jobs();
+    let asked = made(&jobs, JobKind::Recalculate, Some("a")).await;
+    let mut job = jobs.claim("one", NOW_MS).await.unwrap().unwrap();
+    let cancelled = jobs.cancel(&asked.job_id, NOW_MS + 1).await.unwrap();
+    assert_eq!(cancelled.unwrap().state, JobState::Cancelled);
+    job.state = JobState::Done;
+    assert!(!jobs.write(&mut job, NOW_MS + 2).await.unwrap());
+    assert!(jobs.claim("two", NOW_MS + 3).await.unwrap().is_none());
+    let again = jobs
+        .cancel(&asked.job_id, NOW_MS + 4)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(again.ended_at, Some(NOW_MS + 1), "over is over");
+    assert!(jobs.cancel("job_none", NOW_MS).await.unwrap().is_none());
+    let all = jobs.list(None, 10).await.unwrap();
+    assert_eq!((all.len(), all[0].state), (1, JobState::Cancelled));
+    assert!(
+        jobs.list(Some(&["b".to_owned()]), 10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
