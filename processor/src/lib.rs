@@ -26,6 +26,7 @@ pub mod config;
 pub mod decode;
 pub mod gate;
 pub mod hot;
+pub mod jobs;
 pub mod known;
 pub mod lineage;
 pub mod metrics;

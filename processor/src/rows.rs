@@ -132,14 +132,7 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
         cached_tokens: state.cached_tokens(),
         reasoning_tokens: state.reasoning_tokens(),
         cost: cost.amount,
-        cost_status: match cost.status {
-            CostStatus::Priced => rows::CostStatus::Priced,
-            CostStatus::Provided => rows::CostStatus::Provided,
-            CostStatus::NotLlm => rows::CostStatus::NotLlm,
-            CostStatus::NoModel => rows::CostStatus::NoModel,
-            CostStatus::NoTokens => rows::CostStatus::NoTokens,
-            CostStatus::UnpricedModel => rows::CostStatus::UnpricedModel,
-        },
+        cost_status: stored_status(cost.status),
         cost_estimated: u8::from(cost.is_estimated),
         total_cost: totals.cost,
         total_prompt_tokens: totals.prompt_tokens,
@@ -167,8 +160,20 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
     }
 }
 
+/// The status as the table numbers it.
+pub(crate) fn stored_status(status: CostStatus) -> rows::CostStatus {
+    match status {
+        CostStatus::Priced => rows::CostStatus::Priced,
+        CostStatus::Provided => rows::CostStatus::Provided,
+        CostStatus::NotLlm => rows::CostStatus::NotLlm,
+        CostStatus::NoModel => rows::CostStatus::NoModel,
+        CostStatus::NoTokens => rows::CostStatus::NoTokens,
+        CostStatus::UnpricedModel => rows::CostStatus::UnpricedModel,
+    }
+}
+
 /// The decimal times 10^18, as the columns hold it. Amounts were bounded on the way in to fit.
-fn scaled(amount: Decimal) -> i128 {
+pub(crate) fn scaled(amount: Decimal) -> i128 {
     let missing = COST_SCALE.saturating_sub(amount.scale());
     amount
         .mantissa()

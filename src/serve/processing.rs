@@ -1,10 +1,13 @@
-//! Runs the processor, and runs it again when it ended by a failure.
+//! Runs the processor, and runs it again when it ended by a failure; beside it, the runner of jobs.
 //!
 //! What it had not committed is still in the log, so the next run takes it up again (P1).
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use processor::jobs::{JobParts, PIECE_ROWS, Runner};
 use processor::{Processor, Status};
+use schemas::price::PriceTable;
 use tokio::sync::watch;
 
 use super::Running;
@@ -18,20 +21,40 @@ const PAUSE_MOST: Duration = Duration::from_secs(60);
 
 /// Processes until `stop` becomes true and the micro-batch in hand is committed.
 pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receiver<bool>) {
-    let mut pause = PAUSE_FIRST;
     // There is nothing to process into before the tables are there.
     tokio::select! {
         () = running.health.part_ready(Part::Migrations) => {}
         _ = stop.wait_for(|stopped| *stopped) => return,
     }
+    let prices = parts.prices.subscribe();
+    let runner = Runner::new(JobParts {
+        store: parts.store.clone(),
+        log: parts.log.clone(),
+        gate: parts.gate.clone(),
+        prices: prices.clone(),
+        piece_rows: PIECE_ROWS,
+    });
+    tokio::join!(
+        runner.run(stop.clone()),
+        process(&running, &parts, prices, stop)
+    );
+}
+
+async fn process(
+    running: &Running,
+    parts: &Parts,
+    prices: watch::Receiver<Arc<PriceTable>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut pause = PAUSE_FIRST;
     loop {
         let processor = Processor::new(
             running.config.processor.clone(),
             processor::Parts {
                 log: parts.log.clone(),
                 dead_letters: parts.dead_letters.clone(),
-                tables: std::sync::Arc::new(parts.store.clone()),
-                prices: parts.prices.subscribe(),
+tables: Arc::new(parts.store.clone()),
+                prices: prices.clone(),
                 gate: parts.gate.clone(),
             },
             parts.processor_metrics.clone(),

@@ -1,8 +1,12 @@
-//! The processor over a log in memory and tables in memory.
+//! The processor over a log in memory, with tables in memory and with the real engine.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod deployment;
 mod fold;
 mod memory_tables;
+mod recalculate;
 mod reference;
 mod worker;
+
+store::engine_test_child!();

@@ -1,0 +1,176 @@
+//! Runs long work: one job at a time, from where its checkpoint stands.
+//!
+//! A runner takes the oldest job that waits, or that a process that died left behind. Each kind of work is cut into
+//! pieces that can be done twice without harm; after each one the job's checkpoint is written. So a kill at any
+//! instant costs one piece of work, and repeating gives the same end (R1).
+//!
+//! Only workers write runs: a job that wants runs changed asks their owner through the log ([`recalculate`]), or
+//! closes the [`Gate`] and exchanges whole tables or partitions while no worker is in the middle of a step.
+
+mod desk;
+mod recalculate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use eventlog::{Log, LogError};
+use schemas::price::PriceTable;
+use store::jobs::{Job, JobKind, JobState};
+use store::{Store, StoreError};
+use tokio::sync::watch;
+
+use crate::gate::Gate;
+use crate::patient::Pause;
+use crate::processor::stopped_by;
+use desk::Desk;
+
+/// How often a runner looks for jobs that other processes made or left behind; those of its own process it hears of.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest pause between two tries while the store or the log is away.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// What jobs work with.
+#[derive(Clone)]
+pub struct JobParts {
+    /// The tables.
+    pub store: Store,
+    /// The log whose records the workers of this deployment process.
+    pub log: Arc<dyn Log>,
+    /// The gate that the workers of this process pass.
+    pub gate: Gate,
+    /// The price table in force.
+    pub prices: watch::Receiver<Arc<PriceTable>>,
+    /// Rows in one piece of work: what is done again at most after a kill, and what is held in memory.
+    pub piece_rows: u32,
+}
+
+/// [`JobParts::piece_rows`] of a server: pieces of 10 MB or so that take a part of a second.
+pub const PIECE_ROWS: u32 = 50_000;
+
+/// Why a job, or a piece of it, ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobError {
+    /// The tables.
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+    /// The log.
+    #[error("the log: {0}")]
+    Log(#[from] LogError),
+    /// The process stops; the job goes on with the next one.
+    #[error("the process stops")]
+    Stopped,
+    /// Somebody cancelled it, or another process took it over.
+    #[error("the job is not this runner's any more")]
+    Gone,
+    /// A kind of work that this program cannot do.
+    #[error("this program does not know how to do that")]
+    NotKnown,
+    /// What is in the job's row cannot be read.
+    #[error("the job's row cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+}
+
+impl JobError {
+    fn is_retryable(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_retryable(),
+            Self::Log(error) => error.is_retryable(),
+            _ => false,
+        }
+    }
+}
+
+/// Does jobs until told to stop.
+pub struct Runner {
+    parts: JobParts,
+    name: String,
+}
+
+impl Runner {
+    /// A runner with a name of its own.
+    pub fn new(parts: JobParts) -> Self {
+        let name = format!("runner_{:032x}", uuid());
+        Self { parts, name }
+    }
+
+    /// Does jobs until `stop` becomes true or its sender is gone; the job in hand is left where it stands, for the
+    /// next process. Failures of a job end that job; what the store or the log cannot do now is tried again.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        let jobs = self.parts.store.jobs();
+        let mut changes = jobs.changes();
+        while !*stop.borrow() {
+            changes.mark_unchanged();
+            match jobs.claim(&self.name, now_ms()).await {
+                Ok(Some(job)) => {
+                    self.work(job, &stop).await;
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(error = %error, "jobs cannot be looked for now");
+                }
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+                () = stopped_by(&mut stop) => return,
+            }
+        }
+    }
+
+    async fn work(&self, job: Job, stop: &watch::Receiver<bool>) {
+        tracing::info!(
+            job.id = job.job_id,
+            job.kind = job.kind.as_str(),
+            "a job begins or goes on"
+        );
+        let mut desk = Desk::new(self.parts.clone(), job, stop.clone());
+        let mut pause = Pause::new(RETRY_PAUSE_MAX);
+        let outcome = loop {
+            match run_kind(&mut desk).await {
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(error = %error, job.id = desk.job.job_id, "a job waits");
+                    if !pause.wait(stop).await {
+                        break Err(JobError::Stopped);
+                    }
+                }
+                outcome => break outcome,
+            }
+        };
+        let job_id = desk.job.job_id.clone();
+        match outcome {
+            Ok(()) => desk.job.state = JobState::Done,
+            Err(JobError::Gone) => {
+                tracing::info!(job.id = job_id, "a job was cancelled or taken over");
+                return;
+            }
+            // The next runner takes it up at once.
+            Err(JobError::Stopped) => desk.job.state = JobState::Queued,
+            Err(error) => {
+                tracing::error!(error = %error, job.id = job_id, "a job failed");
+                desk.job.state = JobState::Failed;
+                desk.job.error = error.to_string();
+            }
+        }
+        desk.end().await;
+    }
+}
+
+async fn run_kind(desk: &mut Desk) -> Result<(), JobError> {
+    match desk.job.kind {
+        JobKind::Recalculate => recalculate::run(desk).await,
+        JobKind::Retention | JobKind::Rebuild | JobKind::Check => Err(JobError::NotKnown),
+    }
+}
+
+fn now_ms() -> i64 {
+    Utc::now().timestamp_millis()
+}
+
+/// Names a runner: unlike that of any other process.
+fn uuid() -> u128 {
+    use std::hash::{BuildHasher, RandomState};
+    let half = |salt: u32| u128::from(RandomState::new().hash_one((salt, std::process::id())));
+    half(1) << 64 | half(2)
+}

@@ -1,0 +1,155 @@
+//! What every job needs while it runs: its row, the word to stop, and the way to wait for the processor.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use eventlog::Position;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use store::jobs::Job;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{JobError, JobParts, RETRY_PAUSE_MAX, now_ms};
+use crate::GROUP;
+use crate::patient::Pause;
+use crate::processor::stopped_by;
+
+/// How often the runner says that it is alive, and looks whether the job was cancelled elsewhere.
+const BEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the processor's progress is looked at while a job waits for it.
+const LAG_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Offsets by partition: each the one after the last record.
+pub(crate) type Ends = BTreeMap<u32, u64>;
+
+/// A job in hand.
+pub(crate) struct Desk {
+    pub(crate) parts: JobParts,
+    pub(crate) job: Job,
+    stop: watch::Receiver<bool>,
+    gone: watch::Receiver<bool>,
+    heart: JoinHandle<()>,
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.heart.abort();
+    }
+}
+
+impl Desk {
+    pub(crate) fn new(parts: JobParts, job: Job, stop: watch::Receiver<bool>) -> Self {
+        let (tell_gone, gone) = watch::channel(false);
+        let heart = tokio::spawn(beat(parts.clone(), job.clone(), tell_gone));
+        Self {
+            parts,
+            job,
+            stop,
+            gone,
+            heart,
+        }
+    }
+
+    /// What the job was asked to do.
+    pub(crate) fn parameters<T: DeserializeOwned>(&self) -> Result<T, JobError> {
+        Ok(serde_json::from_str(&self.job.parameters)?)
+    }
+
+    /// Where it stands; the beginning when it never stood anywhere.
+    pub(crate) fn checkpoint<T: DeserializeOwned + Default>(&self) -> Result<T, JobError> {
+        match self.job.checkpoint.as_str() {
+            "" => Ok(T::default()),
+            text => Ok(serde_json::from_str(text)?),
+        }
+    }
+
+    /// Writes how far the job is. An error of kind `Gone` when that is nobody's business any more.
+    pub(crate) async fn stand_at(&mut self, checkpoint: &impl Serialize) -> Result<(), JobError> {
+        self.job.checkpoint = serde_json::to_string(checkpoint)?;
+        match self
+            .parts
+            .store
+            .jobs()
+            .write(&mut self.job, now_ms())
+            .await?
+        {
+            true => self.go_on(),
+            false => Err(JobError::Gone),
+        }
+    }
+
+    /// An error when the process stops or the job was cancelled.
+    pub(crate) fn go_on(&self) -> Result<(), JobError> {
+        if *self.gone.borrow() {
+            return Err(JobError::Gone);
+        }
+        if *self.stop.borrow() {
+            return Err(JobError::Stopped);
+        }
+        Ok(())
+    }
+
+    /// Waits until the processor has stored and committed everything below these offsets.
+    pub(crate) async fn processed_up_to(&mut self, ends: &Ends) -> Result<(), JobError> {
+        loop {
+            let lags = self.parts.log.lag(GROUP).await?;
+            let is_behind = lags.iter().any(|lag| {
+                // A log that was emptied ends below what was noted; nothing above its end will ever come.
+                let end = ends.get(&lag.partition).copied().unwrap_or(0).min(lag.end);
+                lag.committed < end
+            });
+            if !is_behind {
+                return Ok(());
+            }
+            self.go_on()?;
+            let mut stop = self.stop.clone();
+            tokio::select! {
+                () = tokio::time::sleep(LAG_INTERVAL) => {}
+                () = stopped_by(&mut stop) => {}
+            }
+        }
+    }
+
+    /// Writes the end of the job, or that it waits for another runner.
+    pub(crate) async fn end(mut self) {
+        if self.job.state.is_over() {
+            self.job.ended_at = Some(now_ms());
+        }
+        let mut pause = Pause::new(RETRY_PAUSE_MAX);
+        loop {
+            match self.parts.store.jobs().write(&mut self.job, now_ms()).await {
+                Ok(_) => return,
+                // Not written, it is taken up again and ends again.
+                Err(error) => {
+                    tracing::warn!(error = %error, job.id = self.job.job_id, "the end of a job cannot be written now");
+                    if !error.is_retryable() || !pause.wait(&self.stop).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Notes where records ended up.
+pub(crate) fn note(ends: &mut Ends, position: Position) {
+    let end = ends.entry(position.partition).or_insert(0);
+    *end = position.offset.saturating_add(1).max(*end);
+}
+
+/// Keeps the job this runner's until the job is gone.
+async fn beat(parts: JobParts, job: Job, gone: watch::Sender<bool>) {
+    let jobs = parts.store.jobs();
+    let mut changes = jobs.changes();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(BEAT_INTERVAL) => {}
+            _ = changes.changed() => {}
+        }
+        if let Ok(false) = jobs.beat(&job.job_id, &job.runner, now_ms()).await {
+            gone.send_replace(true);
+            return;
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A processor and a runner of jobs over a log in memory and the real engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use eventlog::memory::MemoryLog;
+use eventlog::{Log, Record};
+use processor::jobs::{JobParts, Runner};
+use processor::{GROUP, Gate, Metrics, Parts, Processor, ProcessorConfig};
+use schemas::ids::{AppId, ProjectId};
+use schemas::price::PriceTable;
+use schemas::record::RecordHeader;
+use serde::Serialize;
+use serde_json::{Value, json};
+use store::jobs::{Asked, Job, JobKind, JobState, NewJob};
+use store::testing::{TestDatabase, database};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Jobs of these tests are small; a machine under other load is slow.
+const WITHIN: Duration = Duration::from_secs(120);
+
+pub(crate) struct Deployment {
+    pub(crate) store: TestDatabase,
+    pub(crate) log: MemoryLog,
+    pub(crate) prices: watch::Sender<Arc<PriceTable>>,
+    pub(crate) piece_rows: u32,
+    gate: Gate,
+    stop: watch::Sender<bool>,
+    processor: JoinHandle<()>,
+    runner: Option<JoinHandle<()>>,
+}
+
+impl Drop for Deployment {
+    fn drop(&mut self) {
+        self.processor.abort();
+        if let Some(runner) = self.runner.take() {
+            runner.abort();
+        }
+    }
+}
+
+impl Deployment {
+    /// Everything but the runner runs.
+    pub(crate) async fn new() -> Self {
+        let store = database().await.unwrap();
+        let log = MemoryLog::new(4);
+        let (prices, prices_now) = watch::channel(Arc::default());
+        let gate = Gate::default();
+        let config = ProcessorConfig {
+            batch_wait: Duration::from_millis(5),
+            retry_pause_max: Duration::from_millis(5),
+            ..ProcessorConfig::default()
+        };
+        let parts = Parts {
+            log: Arc::new(log.clone()),
+            dead_letters: Arc::new(MemoryLog::new(1)),
+            tables: Arc::new((*store).clone()),
+            prices: prices_now,
+            gate: gate.clone(),
+        };
+        let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let processor = Processor::new(config, parts, metrics);
+        let processor = tokio::spawn(async move { processor.run(stopped).await.unwrap() });
+        Self {
+            store,
+            log,
+            prices,
+            piece_rows: 1000,
+            gate,
+            stop,
+            processor,
+            runner: None,
+        }
+    }
+
+    /// Starts a runner, as a process that starts does.
+    pub(crate) fn start_runner(&mut self) {
+        let runner = Runner::new(JobParts {
+            store: (*self.store).clone(),
+            log: Arc::new(self.log.clone()),
+            gate: self.gate.clone(),
+            prices: self.prices.subscribe(),
+            piece_rows: self.piece_rows,
+        });
+        let killed = self
+            .runner
+            .replace(tokio::spawn(runner.run(self.stop.subscribe())));
+        assert!(killed.is_none_or(|runner| runner.is_finished()));
+    }
+
+    /// The runner ends wherever it stands: nothing it would do after that happens.
+    pub(crate) async fn kill_runner(&mut self) {
+        let runner = self.runner.take().unwrap();
+        runner.abort();
+        assert!(runner.await.is_err_and(|error| error.is_cancelled()));
+    }
+
+    /// Appends a record of events of one app.
+    pub(crate) async fn report(&self, project: &str, app: &str, events: &[Value]) {
+        let header = RecordHeader {
+            project: ProjectId::new(project),
+            app: AppId::new(app),
+            received_at_ms: chrono::Utc::now().timestamp_millis(),
+            events: events.len() as u32,
+        };
+        let headers = header.encode().into_iter();
+        let record = Record {
+            key: header.key().into(),
+            headers: headers
+                .map(|(name, value)| (name, Bytes::from(value)))
+                .collect(),
+            payload: json!({ "events": events }).to_string().into(),
+        };
+        self.log.append(record).await.unwrap();
+    }
+
+    /// Waits until everything appended is stored and committed.
+    pub(crate) async fn drained(&self) {
+        let drained = async {
+            loop {
+                let lags = self.log.lag(GROUP).await.unwrap();
+                if lags.iter().all(|lag| lag.committed >= lag.end) {
+                    return;
+                }
+                assert!(!self.processor.is_finished(), "the processor ended");
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(WITHIN, drained).await.expect("drains");
+    }
+
+    /// Asks for a job.
+    pub(crate) async fn ask(
+        &self,
+        kind: JobKind,
+        project: Option<&str>,
+        parameters: &impl Serialize,
+    ) -> Job {
+        let new = NewJob {
+            kind,
+            project_id: project.map(str::to_owned),
+            parameters: serde_json::to_string(parameters).unwrap(),
+        };
+        let now_ms = chrono::Utc::now().timestamp_millis();
+        match self.store.jobs().create(new, now_ms).await.unwrap() {
+            Asked::Made(job) => job,
+            Asked::Busy(busy) => panic!("in the way: {busy:?}"),
+        }
+    }
+
+    /// The job as it stands.
+    pub(crate) async fn job(&self, job_id: &str) -> Job {
+        self.store.jobs().get(job_id).await.unwrap().unwrap()
+    }
+
+    /// Waits until the job is over, which has to be well.
+    pub(crate) async fn done(&self, job_id: &str) -> Job {
+        let over = async {
+            loop {
+                let job = self.job(job_id).await;
+                if job.state.is_over() {
+                    return job;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let job = tokio::time::timeout(WITHIN, over).await.expect("ends");
+        assert_eq!(job.state, JobState::Done, "{job:?}");
+        job
+    }
+}
