@@ -63,4 +63,10 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(admin::prices::list))
         .routes(routes!(admin::prices::put, admin::prices::delete))
         .routes(routes!(unpriced::list))
+        .routes(routes!(admin::jobs::recalculate))
+        .routes(routes!(admin::jobs::retention))
+        .routes(routes!(admin::jobs::rebuild))
+        .routes(routes!(admin::jobs::list))
+        .routes(routes!(admin::jobs::one))
+        .routes(routes!(admin::jobs::cancel))
 }

@@ -142,6 +142,17 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
                 format!("the body is cut off or has more than {BODY_BYTES} bytes"),
             )
         })?;
+        // No body at all is the value that is none, where there may be none.
+        let bytes = if bytes.is_empty() {
+            "null".into()
+        } else {
+            bytes
+        };
+        // Read as a struct, a list would be its fields in order.
+        if bytes.trim_ascii_start().starts_with(b"[") {
+            let message = "the body does not fit: it has to be an object, not a list";
+            return Err(Fault::bad_request("invalid_body", message).into());
+        }
         let value = serde_json::from_slice(&bytes).map_err(|error| {
             Fault::bad_request("invalid_body", format!("the body does not fit: {error}"))
         })?;

@@ -7,6 +7,7 @@
 )]
 
 mod prices;
+mod jobs;
 mod routes;
 
 store::engine_test_child!();

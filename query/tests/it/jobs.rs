@@ -1,0 +1,189 @@
+//! Asking for jobs: what is refused, and why.
+
+use axum::http::{Method, StatusCode};
+use schemas::credential::{Role, Scope};
+use serde_json::{Value, json};
+
+use crate::routes::Tier;
+
+async fn post(tier: &Tier, secret: &str, path: &str, body: Value) -> (u16, Value) {
+    let (status, answer) = tier.ask(Method::POST, secret, path, Some(body)).await;
+    (status.as_u16(), answer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_accepted_followed_and_cancelled() {
+    let tier = Tier::new().await;
+    let admin = tier.token(Role::Admin, None).await;
+    let asked = json!({"from": "2026-11-20T10:00:00+01:00", "project_id": "ours", "dry_run": true});
+    let (status, job) = post(&tier, &admin, "/api/internal/cost/recalculate", asked).await;
+    assert_eq!(status, 202, "{job}");
+    let id = job["job_id"].as_str().unwrap();
+    assert_eq!(
+        (
+            &job["state"],
+            &job["kind"],
+            &job["project_id"],
+            &job["done"]
+        ),
+        (
+            &json!("queued"),
+            &json!("recalculate"),
+            &json!("ours"),
+            &json!(0)
+        )
+    );
+    assert_eq!(job["parameters"]["from"], "2026-11-20T09:00:00.000Z");
+    assert_eq!(
+        (&job["cost_before"], &job["error"]),
+        (&json!(0), &Value::Null)
+    );
+    let (status, found) = tier.get(&admin, &format!("/api/internal/jobs/{id}")).await;
+    assert_eq!((status, &found), (StatusCode::OK, &job));
+    let (status, list) = tier.get(&admin, "/api/internal/jobs?limit=1").await;
+    assert_eq!((status, &list["data"][0]), (StatusCode::OK, &job));
+    // Nothing else of this project, or of all, until it is over.
+    for (path, body) in [
+        (
+            "/api/internal/cost/recalculate",
+            json!({"project_id": "ours"}),
+        ),
+        ("/api/internal/cost/recalculate", json!({})),
+        ("/api/internal/retention", json!({"dry_run": true})),
+        ("/api/internal/rebuild", json!({})),
+    ] {
+        let (status, refusal) = post(&tier, &admin, path, body).await;
+        assert_eq!((status, &refusal["error"]), (409, &json!("job_in_the_way")));
+        assert_eq!(refusal["details"]["job_id"], id);
+    }
+    let path = format!("/api/internal/jobs/{id}/cancel");
+    let (status, cancelled) = tier.ask(Method::POST, &admin, &path, None).await;
+    assert_eq!(
+        (status, &cancelled["state"]),
+        (StatusCode::OK, &json!("cancelled"))
+    );
+    let (status, made) = tier
+        .ask(Method::POST, &admin, "/api/internal/retention", None)
+        .await;
+    assert_eq!(
+        status,
+        StatusCode::ACCEPTED,
+        "no body means no wishes: {made}"
+    );
+    assert_eq!(
+        (&made["project_id"], &made["cost_before"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_meant_is_refused_with_its_reason() {
+    let tier = Tier::new().await;
+    let admin = tier.token(Role::Admin, None).await;
+    const RECALCULATE: &str = "/api/internal/cost/recalculate";
+    for (path, body, expected, says) in [
+        (
+            RECALCULATE,
+            json!({"from": "2026-11-21T00:00:00Z", "to": "2026-11-20T00:00:00Z"}),
+            400,
+            "`from` is after `to`",
+        ),
+        (RECALCULATE, json!({"from": "yesterday"}), 400, "`from`"),
+        (RECALCULATE, json!({"app_id": ""}), 400, "`app_id`"),
+        (
+            RECALCULATE,
+            json!({"app_id": "nobodys"}),
+            400,
+            "no run is of such an app",
+        ),
+        (
+            RECALCULATE,
+            json!({"model": "gpt-none"}),
+            400,
+            "no run is of such a model",
+        ),
+        (
+            RECALCULATE,
+            json!({"project_id": "nobodys"}),
+            404,
+            "no project",
+        ),
+        (RECALCULATE, json!({"modle": "gpt-4o"}), 400, "modle"),
+        (RECALCULATE, json!([]), 400, "does not fit"),
+        (
+            "/api/internal/retention",
+            json!({"dry_run": "yes"}),
+            400,
+            "does not fit",
+        ),
+        (
+            "/api/internal/rebuild",
+            json!({"project": "ours"}),
+            400,
+            "`check_only`",
+        ),
+        (
+            "/api/internal/rebuild",
+            json!({"project": "nobodys", "check_only": true}),
+            404,
+            "no project",
+        ),
+        (
+            "/api/internal/jobs/job_none/cancel",
+            json!({}),
+            404,
+            "no job",
+        ),
+    ] {
+        let (status, refusal) = post(&tier, &admin, path, body.clone()).await;
+        assert_eq!(status, expected, "{path} {body}: {refusal}");
+        assert!(
+            refusal["message"].as_str().unwrap().contains(says),
+            "{refusal}"
+        );
+    }
+    let (status, _) = tier.get(&admin, "/api/internal/jobs?limit=0").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_for_administrators_of_what_they_reach_t1() {
+    let tier = Tier::new().await;
+    let key = tier.key("ours", &[Scope::Report, Scope::Read]).await;
+    let operator = tier.token(Role::Operator, None).await;
+    let ours = tier.token(Role::Admin, Some(&["ours"])).await;
+    let theirs = tier.token(Role::Admin, Some(&["theirs"])).await;
+    for secret in [&key, &operator] {
+        for path in [
+            "/api/internal/cost/recalculate",
+            "/api/internal/retention",
+            "/api/internal/rebuild",
+        ] {
+            assert_eq!(post(&tier, secret, path, json!({})).await.0, 403, "{path}");
+        }
+        assert_eq!(
+            tier.get(secret, "/api/internal/jobs").await.0,
+            StatusCode::FORBIDDEN
+        );
+    }
+    // Limited to one project, a recalculation is of that one; what is for all is not theirs to ask for.
+    let (status, job) = post(&tier, &ours, "/api/internal/cost/recalculate", json!({})).await;
+    assert_eq!((status, &job["project_id"]), (202, &json!("ours")));
+    assert_eq!(
+        post(&tier, &ours, "/api/internal/retention", json!({}))
+            .await
+            .0,
+        403
+    );
+    let path = format!("/api/internal/jobs/{}", job["job_id"].as_str().unwrap());
+    assert_eq!(tier.get(&theirs, &path).await.0, StatusCode::NOT_FOUND);
+    let (_, list) = tier.get(&theirs, "/api/internal/jobs").await;
+    assert_eq!(list["data"], json!([]));
+    assert_eq!(
+        post(&tier, &theirs, &format!("{path}/cancel"), json!({}))
+            .await
+            .0,
+        404
+    );
+    assert_eq!(tier.get(&ours, &path).await.0, StatusCode::OK);
+}
