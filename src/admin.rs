@@ -4,7 +4,7 @@
 
 mod price;
 mod price_file;
-mod server;
+pub(crate) mod server;
 
 use std::fmt::Write as _;
 
@@ -126,13 +126,17 @@ pub(crate) fn run_price(command: PriceCommand) -> anyhow::Result<()> {
 pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
     let (ask, access) = plan(command)?;
     let answer = server::wait(async { Server::of(&access)?.ask(&ask).await })?;
-    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+    print(&serde_json::from_str(&answer).unwrap_or_default(), &access);
+    Ok(())
+}
+
+/// Prints an answer, for a program or for a person.
+pub(crate) fn print(answer: &Value, access: &Access) {
     if access.json {
         println!("{answer}");
     } else {
-        print!("{}", render(&answer));
+        print!("{}", render(answer));
     }
-    Ok(())
 }
 
 fn plan(command: AdminCommand) -> anyhow::Result<(Ask, Access)> {

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::admin::{self, AdminCommand};
 use crate::config::Config;
+use crate::jobs::{self, JobsCommand};
 use crate::{bench, logs, serve};
 
 /// Observability backend for teams that run AI agents: events in, runs and costs out.
@@ -38,6 +39,17 @@ enum Command {
     /// Prices of models: what their tokens cost.
     #[command(subcommand)]
     Price(admin::PriceCommand),
+    /// Prices runs again after a change of the price table.
+    Recalculate(jobs::RecalculateArgs),
+    /// Drops what is older than its project keeps (the server does it by itself every day).
+    Retention(jobs::RetentionArgs),
+    /// Folds the stored events again into a new table of runs and puts it in place.
+    Rebuild(jobs::RebuildArgs),
+    /// Folds the stored events again and says what differs; exit code 1 if anything does.
+    Check(jobs::CheckArgs),
+    /// Long work of the server: how far it is, and ending it.
+    #[command(subcommand)]
+    Job(jobs::JobCommand),
     /// Puts load on a running server and says what it made of it.
     Bench(bench::BenchArgs),
     /// The embedded engine; started by `serve` as its child.
@@ -119,6 +131,11 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Token(command) => admin::run(AdminCommand::Token(command))?,
         Command::Project(command) => admin::run(AdminCommand::Project(command))?,
         Command::Price(command) => admin::run_price(command)?,
+        Command::Recalculate(args) => return jobs::run(JobsCommand::Recalculate(args)),
+        Command::Retention(args) => return jobs::run(JobsCommand::Retention(args)),
+        Command::Rebuild(args) => return jobs::run(JobsCommand::Rebuild(args)),
+        Command::Check(args) => return jobs::run(JobsCommand::Check(args)),
+        Command::Job(command) => return jobs::run(JobsCommand::Job(command)),
         Command::Bench(args) => serve::runtime(0)?.block_on(bench::run(args))?,
         Command::Engine => return Ok(serve::engine::child()),
     }

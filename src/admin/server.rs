@@ -42,11 +42,11 @@ pub(crate) struct Access {
     data_dir: PathBuf,
     /// Print the answer of the server as JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
 }
 
 /// What is asked of the server.
-pub(super) struct Ask {
+pub(crate) struct Ask {
     method: Method,
     path: String,
     /// JSON.
@@ -54,7 +54,7 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    pub(super) fn get(path: &str) -> Self {
+    pub(crate) fn get(path: &str) -> Self {
         Self {
             method: Method::GET,
             path: path.to_owned(),
@@ -62,7 +62,7 @@ impl Ask {
         }
     }
 
-    pub(super) fn post(path: &str, body: &Value) -> Self {
+    pub(crate) fn post(path: &str, body: &Value) -> Self {
         Self {
             method: Method::POST,
             path: path.to_owned(),
@@ -71,7 +71,7 @@ impl Ask {
     }
 
     /// Puts the JSON text under a name; it goes out as it stands.
-    pub(super) fn put(path: &str, name: &str, body: String) -> anyhow::Result<Self> {
+    pub(crate) fn put(path: &str, name: &str, body: String) -> anyhow::Result<Self> {
         Ok(Self {
             method: Method::PUT,
             path: format!("{path}/{}", segment(name)?),
@@ -79,7 +79,7 @@ impl Ask {
         })
     }
 
-    pub(super) fn delete(path: &str, name: &str) -> anyhow::Result<Self> {
+    pub(crate) fn delete(path: &str, name: &str) -> anyhow::Result<Self> {
         Ok(Self {
             method: Method::DELETE,
             path: format!("{path}/{}", segment(name)?),
@@ -89,7 +89,7 @@ impl Ask {
 
     /// Adds a parameter.
     #[must_use]
-    pub(super) fn with(mut self, name: &str, value: Option<&str>) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
             let mark = if self.path.contains('?') { '&' } else { '?' };
             let value = utf8_percent_encode(value, IN_A_PATH);
@@ -108,14 +108,14 @@ fn segment(name: &str) -> anyhow::Result<String> {
 }
 
 /// A server, and a token for it.
-pub(super) struct Server {
+pub(crate) struct Server {
     client: Client,
     url: String,
     token: String,
 }
 
 impl Server {
-    pub(super) fn of(access: &Access) -> anyhow::Result<Self> {
+    pub(crate) fn of(access: &Access) -> anyhow::Result<Self> {
         let announced = || announced_address(&access.data_dir);
         let url = access
             .url
@@ -142,7 +142,7 @@ impl Server {
     }
 
     /// The answer, JSON as it stands; a refusal is an error that says what the server said.
-    pub(super) async fn ask(&self, ask: &Ask) -> anyhow::Result<String> {
+    pub(crate) async fn ask(&self, ask: &Ask) -> anyhow::Result<String> {
         let url = &self.url;
         let mut request = self
             .client
@@ -181,7 +181,7 @@ impl Server {
 }
 
 /// Runs a command to its end.
-pub(super) fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+pub(crate) fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?

@@ -53,7 +53,7 @@ async fn process(
             processor::Parts {
                 log: parts.log.clone(),
                 dead_letters: parts.dead_letters.clone(),
-tables: Arc::new(parts.store.clone()),
+                tables: Arc::new(parts.store.clone()),
                 prices: prices.clone(),
                 gate: parts.gate.clone(),
             },

@@ -6,8 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
-mod prices;
 mod jobs;
+mod prices;
 mod routes;
 
 store::engine_test_child!();
