@@ -15,6 +15,7 @@ use crate::limits::{ID_BYTES, NAME_BYTES};
 mod parse;
 
 pub use parse::instant_ms;
+pub(crate) use parse::unknown_parameters;
 
 /// Runs on a page when the caller does not say.
 pub const LIMIT_DEFAULT: u32 = 50;

@@ -25,3 +25,4 @@ pub mod record;
 pub mod reprice;
 pub mod run;
 pub mod timestamp;
+pub mod usage;

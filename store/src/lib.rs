@@ -20,6 +20,7 @@ pub mod client;
 pub mod config;
 pub mod costs_read;
 pub mod credentials;
+pub mod current;
 pub mod engine;
 pub mod error;
 pub mod events_read;
@@ -36,6 +37,7 @@ pub mod runs_read;
 pub mod states;
 pub mod testing;
 pub mod unpriced_read;
+pub mod usage;
 
 pub use client::Store;
 pub use config::{Compression, StoreConfig};

@@ -118,7 +118,8 @@ fn set(query: &mut RunQuery, name: &str, value: &str) -> Result<bool, Fault> {
     Ok(true)
 }
 
-fn unknown_parameters(names: &BTreeSet<&str>) -> Fault {
+/// A 400 that names parameters nobody knows here.
+pub(crate) fn unknown_parameters(names: &BTreeSet<&str>) -> Fault {
     let shown: Vec<String> = names
         .iter()
         .take(20)

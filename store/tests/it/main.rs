@@ -13,5 +13,6 @@ mod lists;
 mod prices;
 mod rows;
 mod tables;
+mod usage;
 
 store::engine_test_child!();

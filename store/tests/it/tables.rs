@@ -2,12 +2,24 @@
 
 use std::collections::HashSet;
 
+use store::Store;
 use store::events_read::EventsOfRun;
 use store::rows::RunRow;
 use store::states::run_hash;
 use store::testing::database;
 
 use crate::rows::{NOON_MS, event, run};
+
+/// Says something to the engine that the store itself has no way to say.
+pub(crate) async fn statement(store: &Store, sql: &str) {
+    let config = store.config();
+    let client = clickhouse::Client::default()
+        .with_url(&config.url)
+        .with_user(&config.user)
+        .with_password(config.password.reveal())
+        .with_database(&config.database);
+    client.query_raw(sql).execute().await.unwrap();
+}
 
 #[tokio::test]
 async fn migrating_twice_and_at_once_changes_nothing() {
@@ -26,14 +38,8 @@ async fn migrating_twice_and_at_once_changes_nothing() {
 #[tokio::test]
 async fn a_database_of_a_newer_program_is_left_alone() {
     let store = database().await.unwrap();
-    let config = store.config();
-    let client = clickhouse::Client::default()
-        .with_url(&config.url)
-        .with_user(&config.user)
-        .with_password(config.password.reveal())
-        .with_database(&config.database);
     let sql = "INSERT INTO migrations (number, name, checksum) VALUES (9999, 'later', '')";
-    client.query_raw(sql).execute().await.unwrap();
+    statement(&store, sql).await;
     let error = store.migrate().await.unwrap_err();
     assert!(
         matches!(error, store::StoreError::TooNew { found: 9999, .. }),

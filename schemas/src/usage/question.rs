@@ -1,0 +1,226 @@
+//! From the pairs of a query string to a [`Question`].
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{BUCKETS_MAX, DEFAULT_DAYS, Interval};
+use crate::fault::Fault;
+use crate::filter::{RunFilter, RunQuery, invalid_parameter, unknown_parameters};
+use crate::limits::{EARLIEST_TIMESTAMP_MS, FUTURE_TIMESTAMP_MS};
+use crate::timestamp::UnixMs;
+
+/// Parameters of a list that mean nothing for a sum.
+const OF_LISTS: [&str; 4] = ["sort", "limit", "cursor", "count"];
+
+/// What groups are made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(rename_all = "snake_case")]
+pub enum GroupBy {
+    /// The model.
+    Model,
+    /// The agent, inherited ones included.
+    Agent,
+    /// The user, inherited ones included.
+    UserEmail,
+    /// The name of the error, or the beginning of its message where it has no name.
+    Reason,
+}
+
+/// A question about many runs at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Which runs. `from` is always set.
+    pub filter: RunFilter,
+    /// The first start that is looked at, Unix milliseconds.
+    pub from_ms: UnixMs,
+    /// One of the caller's projects; without it, all that the credential reaches.
+    pub project_id: Option<String>,
+    /// Whether a series is wanted.
+    pub interval: Option<Interval>,
+    /// What groups are made by, where the caller said.
+    pub group_by: Option<GroupBy>,
+}
+
+impl Question {
+    /// Reads the pairs of a query string: the filters of the run list, and of `interval` and `group_by` those in `extra`.
+    ///
+    /// Without `from` it begins at the start of the day [`DEFAULT_DAYS`] before `to`, or before now.
+    ///
+    /// # Errors
+    /// A 400 that names what is wrong, where, and what is allowed.
+    pub fn from_pairs<'a, I>(pairs: I, extra: &[&str], now_ms: UnixMs) -> Result<Self, Fault>
+    where
+        I: IntoIterator<Item = (&'a str, &'a str)>,
+    {
+        let (mut interval, mut group_by) = (None, None);
+        let mut unknown = BTreeSet::new();
+        let mut of_filter = Vec::new();
+        for (name, value) in pairs {
+            match name {
+                "interval" | "group_by" if !extra.contains(&name) => {
+                    unknown.insert(name);
+                }
+                "interval" => set(&mut interval, name, value, read_interval)?,
+                "group_by" => set(&mut group_by, name, value, read_group_by)?,
+                name if OF_LISTS.contains(&name) => {
+                    unknown.insert(name);
+                }
+                _ => of_filter.push((name, value)),
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(unknown_parameters(&unknown));
+        }
+        let query = RunQuery::from_pairs(of_filter)?;
+        let mut question = Self {
+            from_ms: first_ms(&query.filter, now_ms),
+            filter: query.filter,
+            project_id: query.project_id,
+            interval,
+            group_by,
+        };
+        question.filter.from_ms = Some(question.from_ms);
+        question.check_buckets(now_ms)?;
+        Ok(question)
+    }
+
+    fn check_buckets(&self, now_ms: UnixMs) -> Result<(), Fault> {
+        let Some(interval) = self.interval else {
+            return Ok(());
+        };
+        let last_ms = now_ms.saturating_add(FUTURE_TIMESTAMP_MS);
+        let last_ms = self.filter.to_ms.unwrap_or(last_ms).min(last_ms);
+        let first_ms = self.from_ms.max(EARLIEST_TIMESTAMP_MS);
+        let bucket = |time_ms: i64| time_ms.div_euclid(interval.length_ms());
+        if bucket(last_ms) - bucket(first_ms) < BUCKETS_MAX {
+            return Ok(());
+        }
+        let (value, longer) = match interval {
+            Interval::Hour => ("hour", "or take `day`"),
+            Interval::Day => ("day", "or leave it out"),
+        };
+        let allowed = format!(
+            "at most {BUCKETS_MAX} buckets: narrow the time with `from` and `to`, {longer}"
+        );
+        Err(invalid_parameter("interval", value, &allowed))
+    }
+}
+
+/// The first start that is looked at.
+fn first_ms(filter: &RunFilter, now_ms: UnixMs) -> UnixMs {
+    const DAY_MS: i64 = 86_400_000;
+    match (filter.from_ms, filter.to_ms) {
+        (Some(from_ms), _) => from_ms,
+        (None, to_ms) => {
+            let end_ms = to_ms.unwrap_or(now_ms).min(now_ms);
+            let day = end_ms.div_euclid(DAY_MS) - DEFAULT_DAYS;
+            day.saturating_mul(DAY_MS)
+        }
+    }
+}
+
+fn set<T>(
+    place: &mut Option<T>,
+    name: &str,
+    value: &str,
+    read: fn(&str, &str) -> Result<T, Fault>,
+) -> Result<(), Fault> {
+    match place.replace(read(name, value)?) {
+        None => Ok(()),
+        Some(_) => Err(invalid_parameter(name, value, "given once")),
+    }
+}
+
+fn read_interval(name: &str, value: &str) -> Result<Interval, Fault> {
+    match value {
+        "hour" => Ok(Interval::Hour),
+        "day" => Ok(Interval::Day),
+        _ => Err(invalid_parameter(name, value, "hour, day")),
+    }
+}
+
+fn read_group_by(name: &str, value: &str) -> Result<GroupBy, Fault> {
+    match value {
+        "model" => Ok(GroupBy::Model),
+        "agent" => Ok(GroupBy::Agent),
+        _ => Err(invalid_parameter(name, value, "model, agent")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_MS: UnixMs = 1_795_168_800_000;
+
+    fn ask(pairs: &[(&str, &str)]) -> Result<Question, Fault> {
+        Question::from_pairs(pairs.iter().copied(), &["interval", "group_by"], NOW_MS)
+    }
+
+    #[test]
+    fn without_from_it_begins_thirty_days_before_the_end_at_midnight() {
+        let midnight = |ms: i64| ms.rem_euclid(86_400_000) == 0;
+        let open = ask(&[]).unwrap();
+        assert!(midnight(open.from_ms) && (NOW_MS - open.from_ms) / 86_400_000 == 30);
+        let past = ask(&[("to", "2026-03-31T12:00:00Z")]).unwrap();
+        assert_eq!(
+            crate::timestamp::to_text(past.from_ms),
+            "2026-03-01T00:00:00.000Z"
+        );
+        assert_eq!(past.filter.from_ms, Some(past.from_ms));
+        assert_eq!(ask(&[("from", "5")]).unwrap().from_ms, 5);
+    }
+
+    #[test]
+    fn what_pages_a_list_or_is_not_known_is_refused_by_name() {
+        for (name, value) in [
+            ("limit", "5"),
+            ("sort", "started_at"),
+            ("cursor", "x"),
+            ("count", "true"),
+            ("colour", "red"),
+            ("interval", "week"),
+            ("group_by", "reason"),
+            ("status", "done"),
+        ] {
+            let fault = ask(&[(name, value)]).unwrap_err();
+            assert!(
+                fault.status == 400 && fault.message.contains(name),
+                "{fault:?}"
+            );
+        }
+        let twice = ask(&[("interval", "day"), ("interval", "day")]).unwrap_err();
+        assert!(twice.message.contains("once"), "{twice:?}");
+        let nowhere = Question::from_pairs([("group_by", "model")], &["interval"], NOW_MS);
+        assert!(nowhere.unwrap_err().message.contains("group_by"));
+    }
+
+    #[test]
+    fn more_buckets_than_an_answer_holds_are_refused() {
+        assert!(ask(&[("interval", "hour")]).is_ok());
+        assert!(ask(&[("interval", "hour"), ("from", "2026-01-01")]).is_err());
+        assert!(ask(&[("interval", "day"), ("from", "2026-01-01")]).is_ok());
+        assert!(ask(&[("interval", "day"), ("from", "0")]).is_err());
+        assert!(
+            ask(&[
+                ("interval", "hour"),
+                ("from", "2026-01-01"),
+                ("to", "2026-02-01")
+            ])
+            .is_ok()
+        );
+        // Bounds far outside of everything are bounded too.
+        assert!(
+            ask(&[
+                ("interval", "day"),
+                ("from", "-9000000000000000"),
+                ("to", "9000000000000000")
+            ])
+            .is_err()
+        );
+        assert!(ask(&[("to", "-9000000000000000000")]).is_ok());
+    }
+}
