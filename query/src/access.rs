@@ -113,6 +113,11 @@ pub(crate) fn reaches(projects: &Projects, project: &str) -> bool {
     }
 }
 
+/// Whether this is one project and no more: then an answer does not name it.
+pub(crate) fn is_one(projects: &Projects) -> bool {
+    matches!(projects, Projects::Only(projects) if projects.len() == 1)
+}
+
 fn names(projects: Option<&[ProjectId]>) -> Projects {
     match projects {
         None => Projects::All,

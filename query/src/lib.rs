@@ -20,6 +20,7 @@
 
 mod access;
 mod admin;
+mod compare;
 mod detail;
 pub mod docs;
 mod error;
@@ -27,6 +28,7 @@ mod params;
 mod runs;
 mod state;
 mod unpriced;
+mod usage;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -55,6 +57,13 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(runs::list))
         .routes(routes!(runs::one))
         .routes(routes!(runs::tree))
+        .routes(routes!(compare::compare))
+        .routes(routes!(usage::facets))
+        .routes(routes!(usage::costs))
+        .routes(routes!(usage::models))
+        .routes(routes!(usage::agents))
+        .routes(routes!(usage::users))
+        .routes(routes!(usage::errors))
         .routes(routes!(admin::projects::list, admin::projects::put))
         .routes(routes!(admin::keys::list, admin::keys::make))
         .routes(routes!(admin::keys::revoke))

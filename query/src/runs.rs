@@ -9,7 +9,7 @@ use schemas::run::{Run, RunDetail, RunPage, RunTree};
 use store::filter_sql::Projects;
 use store::runs_read::RunRecord;
 
-use crate::access::Caller;
+use crate::access::{Caller, is_one};
 use crate::detail;
 use crate::error::{FaultBody, Refusal};
 use crate::params::{Pairs, PathId, RunFilterParams};
@@ -110,12 +110,10 @@ pub(crate) async fn one(
     PathId(run_id): PathId,
     pairs: Pairs,
 ) -> Result<Json<RunDetail>, Refusal> {
-    let (run, also_in_apps, projects) = find(&state, &caller, &run_id, &pairs).await?;
-    let events = detail::events(state.store(), &run).await?;
-    let mut detail = detail::assemble(run, events, now_ms());
-    detail.run = with_project(detail.run, &projects);
-    detail.also_in_apps = also_in_apps;
-    Ok(Json(detail))
+    let [app_id, project_id] = pairs.only(["app_id", "project_id"])?;
+    let projects = caller.readable(project_id)?;
+    let found = whole(&state, &projects, app_id, &run_id).await?;
+    Ok(Json(found.ok_or_else(no_such_run)?))
 }
 
 /// A run and everything below it
@@ -147,7 +145,10 @@ pub(crate) async fn tree(
     PathId(run_id): PathId,
     pairs: Pairs,
 ) -> Result<Json<RunTree>, Refusal> {
-    let (run, _, projects) = find(&state, &caller, &run_id, &pairs).await?;
+    let [app_id, project_id] = pairs.only(["app_id", "project_id"])?;
+    let projects = caller.readable(project_id)?;
+    let found = state.store().runs_by_id(&projects, app_id, &run_id).await?;
+    let run = found.into_iter().next().ok_or_else(no_such_run)?;
     let tree = state.store().tree(run).await?;
     let now_ms = now_ms();
     Ok(Json(RunTree {
@@ -161,37 +162,43 @@ pub(crate) async fn tree(
     }))
 }
 
-/// The run of an id that the caller may read, and the other apps of its project that have one.
-async fn find(
+/// The whole run of an id, if there is one in these projects.
+pub(crate) async fn whole(
     state: &QueryState,
-    caller: &Caller,
+    projects: &Projects,
+    app_id: Option<&str>,
     run_id: &str,
-    pairs: &Pairs,
-) -> Result<(RunRecord, Vec<String>, Projects), Refusal> {
-    let [app_id, project_id] = pairs.only(["app_id", "project_id"])?;
-    let projects = caller.readable(project_id)?;
+) -> Result<Option<RunDetail>, Refusal> {
     let mut found = state
         .store()
-        .runs_by_id(&projects, app_id, run_id)
+        .runs_by_id(projects, app_id, run_id)
         .await?
         .into_iter();
     let Some(run) = found.next() else {
-        return Err(Fault::not_found("there is no such run, or it is not yours to see").into());
+        return Ok(None);
     };
-    let others = found
+    let also_in_apps = found
         .filter(|other| other.project_id == run.project_id)
         .map(|other| other.app_id)
         .collect();
-    Ok((run, others, projects))
+    let events = detail::events(state.store(), &run).await?;
+    let mut detail = detail::assemble(run, events, now_ms());
+    detail.run = with_project(detail.run, projects);
+    detail.also_in_apps = also_in_apps;
+    Ok(Some(detail))
 }
 
-fn shown(run: RunRecord, projects: &Projects, now_ms: i64) -> Run {
+fn no_such_run() -> Refusal {
+    Fault::not_found("there is no such run, or it is not yours to see").into()
+}
+
+pub(crate) fn shown(run: RunRecord, projects: &Projects, now_ms: i64) -> Run {
     with_project(run.into_run(now_ms), projects)
 }
 
 /// Names the project only where the caller reaches more than one.
 fn with_project(mut run: Run, projects: &Projects) -> Run {
-    if matches!(projects, Projects::Only(projects) if projects.len() == 1) {
+    if is_one(projects) {
         run.project_id = None;
     }
     run

@@ -10,6 +10,7 @@
 //! Start reading at [`event::Event`], then [`fold::RunState`].
 
 pub mod batch;
+pub mod compare;
 pub mod credential;
 pub mod cursor;
 pub mod digest;

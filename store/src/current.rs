@@ -159,27 +159,34 @@ impl Layout {
 }
 
 /// A prepared question: SQL over the current rows, and how to ask it.
-pub(crate) struct Current {
-    layout: Layout,
+pub(crate) struct Current<'a> {
+    layout: &'a Layout,
     at: Conditions,
     filter: Conditions,
 }
 
-impl Current {
-    /// The runs of the scope.
-    pub(crate) async fn of(store: &Store, scope_: Scope<'_>) -> Result<Self, StoreError> {
-        let bounds = start_bounds(scope_.filter);
+impl Store {
+    /// How the rows within the filter's bounds on the start lie.
+    pub(crate) async fn layout(&self, filter: &RunFilter) -> Result<Layout, StoreError> {
+        let bounds = partition_bounds(filter);
         let sql = format!(
             "SELECT _partition_id AS partition, _part AS name, min(started_at) AS first, max(started_at) AS last, \
              count() AS rows FROM runs WHERE {} GROUP BY partition, name LIMIT {PARTS}",
-            partition_bounds(scope_.filter).sql()
+            bounds.sql()
         );
-        let query = partition_bounds(scope_.filter).fill(store.bounded_query(&sql));
-        Ok(Self {
-            layout: Layout::of(query.rows().await?),
-            at: scope(scope_.projects).with(&bounds),
-            filter: conditions(scope_.filter, scope_.now_ms),
-        })
+        let query = bounds.fill(self.bounded_query(&sql));
+        query.rows().await.map(Layout::of)
+    }
+}
+
+impl<'a> Current<'a> {
+    /// The runs of the question.
+    pub(crate) fn of(layout: &'a Layout, asked: Scope<'_>) -> Self {
+        Self {
+            layout,
+            at: scope(asked.projects).with(&start_bounds(asked.filter)),
+            filter: conditions(asked.filter, asked.now_ms),
+        }
     }
 
     /// The table expression of these columns, with a further condition if there is one.

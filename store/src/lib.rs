@@ -24,6 +24,7 @@ pub mod current;
 pub mod engine;
 pub mod error;
 pub mod events_read;
+pub mod facets;
 pub mod filter_sql;
 pub mod inserts;
 pub mod jobs;

@@ -123,7 +123,8 @@ impl Store {
         scope: Scope<'_>,
         grouping: Grouping,
     ) -> Result<Breakdown<F>, StoreError> {
-        let current = Current::of(self, scope).await?;
+        let layout = self.layout(scope.filter).await?;
+        let current = Current::of(&layout, scope);
         let names = self.largest::<F>(&current, grouping).await?;
         let (column, name) = columns(grouping.by);
         let group = match names.is_empty() {
@@ -172,7 +173,7 @@ impl Store {
     /// The names of the groups that are told apart. All of them when they are few; else those that rank first.
     async fn largest<F: Figures>(
         &self,
-        current: &Current,
+        current: &Current<'_>,
         grouping: Grouping,
     ) -> Result<Vec<String>, StoreError> {
         let most = match grouping.interval {
@@ -279,6 +280,22 @@ fn assemble<F: Figures>(
     }
     all.groups = groups.into_iter().map(shown).collect();
     all
+}
+
+impl<F> Breakdown<F> {
+    /// Changes every figure.
+    pub fn each_mut(&mut self, change: &mut dyn FnMut(&mut F)) {
+        let buckets = self.buckets.iter_mut().flat_map(|bucket| {
+            let groups = bucket.groups.iter_mut().map(|group| &mut group.figures);
+            groups.chain([&mut bucket.totals]).chain(&mut bucket.other)
+        });
+        let groups = self.groups.iter_mut().map(|group| &mut group.figures);
+        groups
+            .chain([&mut self.totals])
+            .chain(&mut self.other)
+            .chain(buckets)
+            .for_each(change);
+    }
 }
 
 #[derive(Row, Deserialize)]

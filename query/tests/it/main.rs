@@ -9,5 +9,6 @@
 mod jobs;
 mod prices;
 mod routes;
+mod usage;
 
 store::engine_test_child!();

@@ -20,7 +20,7 @@ pub(crate) const NOON_MS: i64 = 1_795_168_800_000;
 pub(crate) struct Tier {
     pub(crate) store: TestDatabase,
     pub(crate) credentials: Credentials,
-    router: Router,
+    pub(crate) router: Router,
 }
 
 impl Tier {
