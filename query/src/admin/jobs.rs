@@ -339,6 +339,7 @@ async fn check_known(
         }
     }
     if let Some(model) = model
+        && state.prices().current().rates(model, now_ms()).is_none()
         && !state.store().is_model_used(project, model).await?
     {
         let message =
