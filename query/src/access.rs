@@ -11,6 +11,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use schemas::credential::{Credential, Role, Scope};
 use schemas::fault::Fault;
 use schemas::ids::ProjectId;
+use store::StoreError;
+use store::config::Secret;
 use store::filter_sql::Projects;
 
 use crate::error::Refusal;
@@ -22,7 +24,11 @@ const SECRET_BYTES: usize = 512;
 const UNAVAILABLE_RETRY_S: u32 = 2;
 
 /// Somebody with a good credential.
-pub(crate) struct Caller(Arc<Credential>);
+pub(crate) struct Caller {
+    credential: Arc<Credential>,
+    /// What was presented, so that a long answer can ask again.
+    secret: Secret,
+}
 
 impl FromRequestParts<QueryState> for Caller {
     type Rejection = Refusal;
@@ -35,7 +41,10 @@ impl FromRequestParts<QueryState> for Caller {
         };
         for secret in &secrets {
             match state.credentials().authenticate(secret).await {
-                Ok(Some(credential)) => return Ok(Self(credential)),
+                Ok(Some(credential)) => {
+                    let secret = Secret::new(secret.as_str());
+                    return Ok(Self { credential, secret });
+                }
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(error.message = %error, "credentials cannot be looked up");
@@ -51,12 +60,27 @@ impl FromRequestParts<QueryState> for Caller {
 impl Caller {
     #[cfg(test)]
     pub(crate) fn with(credential: Credential) -> Self {
-        Self(Arc::new(credential))
+        Self {
+            credential: Arc::new(credential),
+            secret: Secret::default(),
+        }
+    }
+
+    /// The same caller now; `None` when the credential was revoked.
+    pub(crate) async fn again(&self, state: &QueryState) -> Result<Option<Self>, StoreError> {
+        let found = state
+            .credentials()
+            .authenticate(self.secret.reveal())
+            .await?;
+        Ok(found.map(|credential| Self {
+            credential,
+            secret: self.secret.clone(),
+        }))
     }
 
     /// The projects whose runs the caller may read; the one they chose, if they chose one.
     pub(crate) fn readable(&self, chosen: Option<&str>) -> Result<Projects, Fault> {
-        let all = match &*self.0 {
+        let all = match &*self.credential {
             Credential::Key {
                 project, scopes, ..
             } if scopes.contains(&Scope::Read) => Projects::Only(vec![project.as_str().to_owned()]),
@@ -84,7 +108,7 @@ impl Caller {
 
     /// The projects the caller may administer.
     pub(crate) fn administered(&self) -> Result<Projects, Fault> {
-        match &*self.0 {
+        match &*self.credential {
             Credential::Token {
                 role: Role::Admin,
                 projects,

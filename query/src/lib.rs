@@ -24,6 +24,7 @@ mod compare;
 mod detail;
 pub mod docs;
 mod error;
+mod live;
 mod params;
 mod runs;
 mod state;
@@ -58,6 +59,7 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(runs::one))
         .routes(routes!(runs::tree))
         .routes(routes!(compare::compare))
+        .routes(routes!(live::live))
         .routes(routes!(usage::facets))
         .routes(routes!(usage::costs))
         .routes(routes!(usage::models))

@@ -10,8 +10,10 @@ use prometheus::{HistogramOpts, HistogramVec, Registry};
 use store::Store;
 use store::credentials::Credentials;
 use store::prices::Prices;
+use tokio::sync::{Semaphore, watch};
 
 use crate::error::QueryError;
+use crate::live::STREAMS_MAX;
 
 /// The tier's parts, made once; clones share them.
 #[derive(Clone)]
@@ -22,6 +24,8 @@ struct Parts {
     credentials: Credentials,
     prices: Prices,
     request_seconds: HistogramVec,
+    streams: Arc<Semaphore>,
+    stopping: watch::Sender<bool>,
 }
 
 impl QueryState {
@@ -46,7 +50,24 @@ impl QueryState {
             credentials,
             prices,
             request_seconds,
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            stopping: watch::Sender::new(false),
         })))
+    }
+
+    /// Ends every stream: they would otherwise hold their connections for as long as their clients like.
+    pub fn end_streams(&self) {
+        self.0.stopping.send_replace(true);
+    }
+
+    /// Places for streams.
+    pub(crate) fn streams(&self) -> Arc<Semaphore> {
+        self.0.streams.clone()
+    }
+
+    /// Becomes true when streams have to end.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.0.stopping.subscribe()
     }
 
     pub(crate) fn store(&self) -> &Store {

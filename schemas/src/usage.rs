@@ -11,7 +11,7 @@ use crate::run::{Dollars, Instant, Seconds};
 
 mod question;
 
-pub use question::{GroupBy, Question};
+pub use question::{GroupBy, Question, unpaged};
 
 /// Groups told apart in one answer; the rest is summed as `other`.
 pub const GROUPS_MAX: usize = 100;

@@ -72,6 +72,11 @@ pub(crate) fn router(
         prices.clone(),
         &running.registry,
     )?;
+    let (stop, streams) = (running.stop.clone(), query.clone());
+    tokio::spawn(async move {
+        stop.cancelled().await;
+        streams.end_streams();
+    });
     let reading = query::router(query)
         .layer(middleware::from_fn_with_state(
             running.health.clone(),

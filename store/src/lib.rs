@@ -16,6 +16,7 @@
 //!
 //! Start reading at [`client::Store`]; [`engine::Engine`] is the child process.
 
+pub mod changes;
 pub mod client;
 pub mod config;
 pub mod costs_read;

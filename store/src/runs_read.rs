@@ -23,8 +23,7 @@ use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Projects, Value, conditions, scope, start_bounds};
 use by_time::{Reach, Scan};
 use by_value::Rank;
-use keys::Key;
-pub(crate) use keys::{merged, seek};
+pub(crate) use keys::{Key, merged, seek};
 use moved::{Moved, by_run_index};
 use row::COLUMNS;
 

@@ -75,3 +75,43 @@ async fn two_servers_cannot_use_one_folder() {
         .unwrap();
     assert_eq!(answer.status(), 200, "the first is unharmed");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_stream_shows_runs_as_they_change_and_does_not_hold_up_the_end() {
+    let setup = Setup::new();
+    let mut server = setup.start_ready().await;
+    let mut stream = server
+        .client
+        .get(format!("{}/api/run/live?app_id=a", server.url))
+        .bearer_auth(&server.key)
+        .header("accept-encoding", "gzip, br")
+        .send()
+        .await
+        .unwrap();
+    assert!(
+        !stream.headers().contains_key("content-encoding"),
+        "a compressed stream waits for its buffer"
+    );
+    server
+        .report(&[event("a", "seen", "agent_start", 0)])
+        .await
+        .unwrap();
+    let shown = async {
+        let mut text = String::new();
+        while !text.contains("\"run_id\":\"seen\"") {
+            let bytes = stream.chunk().await.unwrap().expect("the stream ended");
+            text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), shown)
+        .await
+        .expect("the run did not come");
+
+    server.signal(Signal::TERM);
+    // Half of what requests in flight are waited for.
+    assert_eq!(server.ended(Duration::from_secs(10)).await, Some(0));
+    let rest = async { while stream.chunk().await.is_ok_and(|bytes| bytes.is_some()) {} };
+    tokio::time::timeout(Duration::from_secs(10), rest)
+        .await
+        .expect("the stream outlived the server");
+}

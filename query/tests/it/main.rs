@@ -7,6 +7,7 @@
 )]
 
 mod jobs;
+mod live;
 mod prices;
 mod routes;
 mod usage;

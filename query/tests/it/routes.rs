@@ -20,6 +20,7 @@ pub(crate) const NOON_MS: i64 = 1_795_168_800_000;
 pub(crate) struct Tier {
     pub(crate) store: TestDatabase,
     pub(crate) credentials: Credentials,
+    pub(crate) state: QueryState,
     pub(crate) router: Router,
 }
 
@@ -42,7 +43,8 @@ impl Tier {
         Self {
             store,
             credentials,
-            router: query::router(state),
+            router: query::router(state.clone()),
+            state,
         }
     }
 

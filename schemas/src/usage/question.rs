@@ -65,16 +65,13 @@ impl Question {
                 }
                 "interval" => set(&mut interval, name, value, read_interval)?,
                 "group_by" => set(&mut group_by, name, value, read_group_by)?,
-                name if OF_LISTS.contains(&name) => {
-                    unknown.insert(name);
-                }
                 _ => of_filter.push((name, value)),
             }
         }
         if !unknown.is_empty() {
             return Err(unknown_parameters(&unknown));
         }
-        let query = RunQuery::from_pairs(of_filter)?;
+        let query = unpaged(of_filter)?;
         let mut question = Self {
             from_ms: first_ms(&query.filter, now_ms),
             filter: query.filter,
@@ -107,6 +104,23 @@ impl Question {
         );
         Err(invalid_parameter("interval", value, &allowed))
     }
+}
+
+/// Reads the filters of the run list where nothing is paged or ordered.
+///
+/// # Errors
+/// A 400 that names what is wrong, where, and what is allowed.
+pub fn unpaged<'a, I>(pairs: I) -> Result<RunQuery, Fault>
+where
+    I: IntoIterator<Item = (&'a str, &'a str)>,
+{
+    let pairs: Vec<(&str, &str)> = pairs.into_iter().collect();
+    let names = pairs.iter().map(|(name, _)| *name);
+    let unknown: BTreeSet<&str> = names.filter(|name| OF_LISTS.contains(name)).collect();
+    if !unknown.is_empty() {
+        return Err(unknown_parameters(&unknown));
+    }
+    RunQuery::from_pairs(pairs)
 }
 
 /// The first start that is looked at.

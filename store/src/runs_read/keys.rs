@@ -19,15 +19,15 @@ const KEY_BYTES_PER_QUERY: usize = 56 << 10;
 
 /// The key of a run in the table, in the order in which lists break ties.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Row, Deserialize)]
-pub(super) struct Key {
-    pub(super) started_at: i64,
-    pub(super) project_id: String,
-    pub(super) app_id: String,
-    pub(super) run_id: String,
+pub(crate) struct Key {
+    pub(crate) started_at: i64,
+    pub(crate) project_id: String,
+    pub(crate) app_id: String,
+    pub(crate) run_id: String,
 }
 
 impl Key {
-    pub(super) fn of(record: &RunRecord) -> Self {
+    pub(crate) fn of(record: &RunRecord) -> Self {
         Self {
             started_at: record.started_at,
             project_id: record.project_id.clone(),
@@ -62,7 +62,7 @@ pub(crate) fn merged(query: BoundedQuery) -> BoundedQuery {
 
 impl Store {
     /// The current rows at these keys that fulfil the conditions, in no order.
-    pub(super) async fn current_rows(
+    pub(crate) async fn current_rows(
         &self,
         scope: &Conditions,
         keys: &[Key],
