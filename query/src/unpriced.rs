@@ -5,13 +5,14 @@ use axum::extract::State;
 use schemas::filter::RunQuery;
 use schemas::run::Instant;
 use serde::Serialize;
+use store::current::Scope;
 use store::unpriced_read::{MODELS_MAX, UnpricedModel};
 use utoipa::ToSchema;
 
 use crate::access::Caller;
 use crate::error::{FaultBody, Refusal};
 use crate::params::Pairs;
-use crate::state::QueryState;
+use crate::state::{QueryState, now_ms};
 
 /// A model that was used without a price being known for it.
 #[derive(Serialize, ToSchema)]
@@ -91,10 +92,12 @@ pub(crate) async fn list(
     pairs.only(["app_id", "from", "to", "project_id"])?;
     let query = RunQuery::from_pairs(pairs.iter())?;
     let projects = caller.readable(query.project_id.as_deref())?;
-    let mut found = state
-        .store()
-        .unpriced_models(&projects, &query.filter)
-        .await?;
+    let scope = Scope {
+        projects: &projects,
+        filter: &query.filter,
+        now_ms: now_ms(),
+    };
+    let mut found = state.store().unpriced_models(scope).await?;
     let truncated = found.len() > MODELS_MAX;
     found.truncate(MODELS_MAX);
     Ok(Json(UnpricedList {

@@ -104,6 +104,66 @@ impl From<&PriceRecord> for Price {
     }
 }
 
+/// A price to set, for a thousand tokens or for a million.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(
+    dead_code,
+    reason = "documents schemas::price::written::WrittenPrice, which cannot say that all fields are for as many tokens"
+)]
+pub(crate) enum PutPrice {
+    /// For a thousand tokens.
+    Thousand(PutPricePerThousand),
+    /// For a million tokens.
+    Million(PutPricePerMillion),
+}
+
+/// A price to set in USD for a thousand tokens.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "documents what WrittenPrice reads")]
+pub(crate) struct PutPricePerThousand {
+    /// Tokens of the prompt.
+    #[schema(minimum = 0, maximum = 1000)]
+    input_per_1k: f64,
+    /// Tokens of the answer.
+    #[schema(minimum = 0, maximum = 1000)]
+    output_per_1k: f64,
+    /// Tokens of the prompt that came from a cache; the price of the prompt without it.
+    #[schema(minimum = 0, maximum = 1000)]
+    cached_input_per_1k: Option<f64>,
+    /// Tokens where only their total is known; the price of the prompt without it, as an estimate.
+    #[schema(minimum = 0, maximum = 1000)]
+    total_per_1k: Option<f64>,
+    /// From when it is in force: ISO 8601, or a date, whose first moment in UTC is meant. Since ever without it.
+    effective_from: Option<String>,
+    /// Whether it is for all models whose names begin so.
+    prefix: Option<bool>,
+}
+
+/// A price to set in USD for a million tokens.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "documents what WrittenPrice reads")]
+pub(crate) struct PutPricePerMillion {
+    /// Tokens of the prompt.
+    #[schema(minimum = 0, maximum = 1000000)]
+    input_per_1m: f64,
+    /// Tokens of the answer.
+    #[schema(minimum = 0, maximum = 1000000)]
+    output_per_1m: f64,
+    /// Tokens of the prompt that came from a cache; the price of the prompt without it.
+    #[schema(minimum = 0, maximum = 1000000)]
+    cached_input_per_1m: Option<f64>,
+    /// Tokens where only their total is known; the price of the prompt without it, as an estimate.
+    #[schema(minimum = 0, maximum = 1000000)]
+    total_per_1m: Option<f64>,
+    /// From when it is in force: ISO 8601, or a date, whose first moment in UTC is meant. Since ever without it.
+    effective_from: Option<String>,
+    /// Whether it is for all models whose names begin so.
+    prefix: Option<bool>,
+}
+
 /// Prices.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PriceList {
@@ -167,7 +227,7 @@ pub(crate) async fn list(
 /// is set for the same name. Runs that were stored before keep their cost until it is calculated again.
 #[utoipa::path(put, path = "/api/internal/prices/{model}", operation_id = "put_price", tag = "administration",
     params(("model" = String, Path, description = "The model, up to 512 bytes; `/` as `%2F`", min_length = 1, max_length = 512)),
-    request_body(content = WrittenPrice, description = "Input and output are required, all prices for a thousand tokens or all for a million. \
+    request_body(content = PutPrice, description = "All prices for a thousand tokens or all for a million. \
         Numbers are kept exactly: up to 18 digits after the point for a token, which is 15 for a thousand and 12 for a million"),
     responses(
         (status = 200, description = "The price as it is now", body = Price),

@@ -3,7 +3,6 @@
 use chrono::NaiveDate;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
 
 use super::rate::{Per, Rate, RateFault};
 use super::{PriceKey, PriceRow, Rates};
@@ -15,32 +14,24 @@ use crate::timestamp::{UnixMs, parse_text};
 const LATEST_MS: UnixMs = 7_258_118_399_999;
 
 /// What a model costs in USD, all for a thousand tokens or all for a million.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenPrice {
     /// A thousand tokens of the prompt.
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000)]
     pub input_per_1k: Option<Box<RawValue>>,
     /// A thousand tokens of the answer.
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000)]
     pub output_per_1k: Option<Box<RawValue>>,
     /// A thousand tokens of the prompt that came from a cache; the price of the prompt without it.
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000)]
     pub cached_input_per_1k: Option<Box<RawValue>>,
     /// A thousand tokens where only their total is known; the price of the prompt without it, as an estimate.
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000)]
     pub total_per_1k: Option<Box<RawValue>>,
     /// A million tokens of the prompt.
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000000)]
     pub input_per_1m: Option<Box<RawValue>>,
     /// A million tokens of the answer.
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000000)]
     pub output_per_1m: Option<Box<RawValue>>,
     /// A million tokens of the prompt that came from a cache; the price of the prompt without it.
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000000)]
     pub cached_input_per_1m: Option<Box<RawValue>>,
     /// A million tokens where only their total is known; the price of the prompt without it, as an estimate.
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000000)]
     pub total_per_1m: Option<Box<RawValue>>,
     /// From when the price is in force: ISO 8601, or a date, whose first moment in UTC is meant. Since ever without it.
     pub effective_from: Option<String>,
