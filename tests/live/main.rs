@@ -11,6 +11,7 @@ mod kills;
 mod listener;
 mod load;
 mod paging;
+mod prices;
 mod reference;
 mod stops;
 mod tenancy;
