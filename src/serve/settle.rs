@@ -14,6 +14,8 @@ use super::parts::Parts;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Looks between two reloads of credentials and prices that another process may have changed.
 const LOOKS_PER_REFRESH: u32 = 5;
+/// Looks between two orders to index the texts of a day that has ended: one day at a time, and none is in a hurry.
+const LOOKS_PER_INDEX: u32 = 300;
 
 /// Migrates the tables, reads the prices and settles the first credentials, trying for as long as ClickHouse is away.
 pub(crate) async fn run(
@@ -62,9 +64,25 @@ pub(crate) async fn watch(running: &Running, parts: &Parts) {
         if let Err(error) = parts.credentials.refresh().await {
             tracing::debug!(error.message = %error, "credentials were not refreshed");
         }
+        if looks % LOOKS_PER_INDEX == 0 {
+            index_texts(parts).await;
+        }
         if let Err(error) = parts.prices.refresh().await {
             tracing::debug!(error.message = %error, "prices were not refreshed");
         }
+    }
+}
+
+/// Has the texts of a day that has ended indexed. Search works without; it only takes longer.
+async fn index_texts(parts: &Parts) {
+    match parts
+        .store
+        .index_texts(chrono::Utc::now().timestamp_millis())
+        .await
+    {
+        Ok(Some(day)) => tracing::info!(index.day = day, "indexing the texts of a day"),
+        Ok(None) => {}
+        Err(error) => tracing::debug!(error.message = %error, "texts were not indexed"),
     }
 }
 

@@ -319,12 +319,37 @@ fn lists(all: &mut Conditions, filter: &RunFilter) {
         all.give(&format!("value{number}"), Value::Text(value.clone()));
     }
     if let Some(text) = &filter.text {
-        let sql = "(positionCaseInsensitiveUTF8(name, {text:String}) > 0 \
-            OR positionCaseInsensitiveUTF8(error_name, {text:String}) > 0 \
-            OR positionCaseInsensitiveUTF8(error_message, {text:String}) > 0 \
-            OR positionCaseInsensitiveUTF8(input_preview, {text:String}) > 0 \
-            OR positionCaseInsensitiveUTF8(output_preview, {text:String}) > 0)";
-        all.and_with(sql, "text", Value::Text(text.clone()));
+        search(all, text);
+    }
+}
+
+/// Where `q` looks, as the index `by_text` has it, word for word.
+const SEARCHED: &str = "lowerUTF8(concat(name, '\\n', error_name, '\\n', error_message, '\\n', input_preview, '\\n', output_preview))";
+
+/// A piece of text in one of the fields, both in small letters. The index only says where to look.
+fn search(all: &mut Conditions, text: &str) {
+    let mut pattern = String::with_capacity(text.len() + 2);
+    pattern.push('%');
+    for letter in text.chars() {
+        if matches!(letter, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern.push('%');
+    let sql = format!("{SEARCHED} LIKE lowerUTF8({{text:String}})");
+    all.and_with(&sql, "text", Value::Text(pattern));
+    if text.contains('\n') {
+        // Fields are searched as one text with line breaks between them: a text with such a break could reach over two.
+        let within = [
+            "name",
+            "error_name",
+            "error_message",
+            "input_preview",
+            "output_preview",
+        ]
+        .map(|field| format!("lowerUTF8({field}) LIKE lowerUTF8({{text:String}})"));
+        all.and(&format!("({})", within.join(" OR ")));
     }
 }
 
@@ -364,7 +389,8 @@ mod tests {
         let found = sql_of(&pairs);
         assert!(!found.sql().contains("1=1"), "{}", found.sql());
         let texts = found.values.iter().filter(|(_, value)| match value {
-            Value::Text(text) => text == hostile,
+            // The text that is searched for stands between wildcards.
+            Value::Text(text) => text.trim_matches('%') == hostile,
             Value::Texts(texts) => texts == &[hostile],
             _ => false,
         });

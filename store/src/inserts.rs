@@ -23,6 +23,8 @@ const INSERT_SETTINGS: &[(&str, &str)] = &[
     ("async_insert", "0"),
     // Rows of one block that replace each other do so at the next merge; readers have to expect that anyway.
     ("optimize_on_insert", "0"),
+    // Takes as long as all the rest of writing a run; see `search_index.rs`.
+    ("exclude_materialize_skip_indexes_on_insert", "by_text"),
 ];
 
 /// Bytes handed to the connection at a time: large enough that a chunk costs nothing beside its rows, small

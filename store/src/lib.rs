@@ -36,6 +36,7 @@ pub mod reads;
 mod row_binary;
 pub mod rows;
 pub mod runs_read;
+pub mod search_index;
 pub mod states;
 pub mod testing;
 pub mod unpriced_read;

@@ -159,7 +159,7 @@ pub(super) fn by_run_index(query: crate::reads::BoundedQuery) -> crate::reads::B
         .setting("use_skip_indexes_if_final_exact_mode", "0")
         .setting(
             "ignore_data_skipping_indices",
-            "by_user,by_tag,by_latency,by_cost,by_update,by_parent,by_root,by_thread",
+            "by_user,by_tag,by_latency,by_cost,by_update,by_parent,by_root,by_thread,by_text",
         )
 }
 

@@ -12,6 +12,7 @@ mod jobs;
 mod lists;
 mod prices;
 mod rows;
+mod search;
 mod tables;
 mod usage;
 
