@@ -131,6 +131,11 @@ pub fn is_reprice(record: &StoredRecord) -> bool {
     Reprice::is_in(headers(record))
 }
 
+/// Whether the record says that relatives of runs are gone; see [`Reprice::is_anew`].
+pub fn is_settle(record: &StoredRecord) -> bool {
+    Reprice::is_anew_in(headers(record))
+}
+
 fn headers(record: &StoredRecord) -> impl Iterator<Item = (&str, &[u8])> + Clone {
     let headers = record.record.headers.iter();
     headers.map(|(name, value)| (name.as_str(), value.as_ref()))

@@ -9,6 +9,8 @@
 
 mod desk;
 mod recalculate;
+mod retention;
+mod schedule;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,7 @@ use crate::gate::Gate;
 use crate::patient::Pause;
 use crate::processor::stopped_by;
 use desk::Desk;
+use schedule::Schedule;
 
 /// How often a runner looks for jobs that other processes made or left behind; those of its own process it hears of.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -43,6 +46,8 @@ pub struct JobParts {
     pub prices: watch::Receiver<Arc<PriceTable>>,
     /// Rows in one piece of work: what is done again at most after a kill, and what is held in memory.
     pub piece_rows: u32,
+    /// The minute of the day, UTC, at which retention runs by itself; never without one.
+    pub retention_minute: Option<u32>,
 }
 
 /// [`JobParts::piece_rows`] of a server: pieces of 10 MB or so that take a part of a second.
@@ -99,8 +104,12 @@ impl Runner {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let jobs = self.parts.store.jobs();
         let mut changes = jobs.changes();
+        let mut schedule = Schedule::new(self.parts.retention_minute);
         while !*stop.borrow() {
             changes.mark_unchanged();
+            if let Err(error) = schedule.look(&self.parts.store, now_ms()).await {
+                tracing::warn!(error = %error, "retention cannot be asked for now");
+            }
             match jobs.claim(&self.name, now_ms()).await {
                 Ok(Some(job)) => {
                     self.work(job, &stop).await;
@@ -160,7 +169,8 @@ impl Runner {
 async fn run_kind(desk: &mut Desk) -> Result<(), JobError> {
     match desk.job.kind {
         JobKind::Recalculate => recalculate::run(desk).await,
-        JobKind::Retention | JobKind::Rebuild | JobKind::Check => Err(JobError::NotKnown),
+        JobKind::Retention => retention::run(desk).await,
+        JobKind::Rebuild | JobKind::Check => Err(JobError::NotKnown),
     }
 }
 

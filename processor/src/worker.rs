@@ -237,7 +237,7 @@ impl Worker {
             self.generation = generation;
         }
         let prices = processor.parts.prices.borrow().clone();
-        let careful = self.takes_care_of(&records);
+        let careful = self.takes_care_of(&records) | records.iter().any(decode::is_settle);
         let sources = Sources {
             tables: &tables,
             hot: &hot,

@@ -41,3 +41,35 @@ pub struct CostReport {
     /// The same by the price table of now.
     pub after_units: String,
 }
+
+/// What a [`Retention`] came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetentionReport {
+    /// By project: what went, or would.
+    pub projects: Vec<ProjectRetention>,
+    /// Days that changed too often while they were copied: they are left for the next time.
+    pub days_left: u64,
+    /// Events of what was saved while it was being dropped: they were processed again, and it is back.
+    pub brought_back: u64,
+}
+
+/// What went of one project.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectRetention {
+    /// The project.
+    pub project_id: String,
+    /// Days after which its data goes.
+    pub retention_days: u32,
+    /// Days of which something went.
+    pub days: u64,
+    /// Runs.
+    pub runs: u64,
+    /// Events.
+    pub events: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Feedback.
+    pub feedback: u64,
+    /// Bytes on disk, nearly.
+    pub bytes: u64,
+}

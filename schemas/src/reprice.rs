@@ -9,14 +9,22 @@ use crate::ids::{AppId, ProjectId};
 use crate::record::RecordHeader;
 use crate::timestamp::UnixMs;
 
-/// The header that tells records that hold no events apart, and its value here.
-pub const KIND_HEADER: (&str, &str) = ("kind", "reprice");
+/// The header that tells records that hold no events apart.
+pub const KIND_HEADER: &str = "kind";
+/// Its value where runs are only priced again.
+const PRICE: &str = "reprice";
+/// Its value where everything that depends on other runs is found anew.
+const SETTLE: &str = "settle";
 
 /// Runs to price again. Keep it to a few thousand: one record is one step of the processor at least.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reprice {
     /// Each run with the start its stored row has, Unix milliseconds: the row is found by it without a search.
     pub runs: Vec<(String, UnixMs)>,
+    /// Whether what the runs have of others, and others of them (root, inherited agent and user, totals), is to be
+    /// found anew as well, as if nothing stored could be relied on: relatives of theirs are gone.
+    #[serde(skip)]
+    pub is_anew: bool,
 }
 
 /// Key, headers and payload of a log record.
@@ -32,8 +40,8 @@ impl Reprice {
             events: 0,
         };
         let mut headers = header.encode();
-        let (name, value) = KIND_HEADER;
-        headers.push((name.to_owned(), value.as_bytes().to_vec()));
+        let kind = if self.is_anew { SETTLE } else { PRICE };
+        headers.push((KIND_HEADER.to_owned(), kind.as_bytes().to_vec()));
         // A list of texts and numbers always has a JSON form.
         let payload = serde_json::to_vec(self).unwrap_or_default();
         (header.key(), headers, payload)
@@ -41,8 +49,14 @@ impl Reprice {
 
     /// Whether the headers are those of such a record.
     pub fn is_in<'a>(mut headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
-        let (name, value) = KIND_HEADER;
-        headers.any(|header| header == (name, value.as_bytes()))
+        headers.any(|(name, value)| {
+            name == KIND_HEADER && (value == PRICE.as_bytes() || value == SETTLE.as_bytes())
+        })
+    }
+
+    /// Whether they are those of such a record that is [`Reprice::is_anew`], which the payload does not say.
+    pub fn is_anew_in<'a>(mut headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
+        headers.any(|header| header == (KIND_HEADER, SETTLE.as_bytes()))
     }
 
     /// Reads the payload back.
@@ -59,6 +73,7 @@ mod tests {
     fn it_is_read_back_as_written_and_told_apart_from_events() {
         let reprice = Reprice {
             runs: vec![("r\"1".to_owned(), -5), ("2".to_owned(), 1_700_000_000_000)],
+            is_anew: false,
         };
         let (key, headers, payload) = reprice.encode(&ProjectId::new("p"), &AppId::new("a"), 7);
         let named = || {
@@ -67,10 +82,21 @@ mod tests {
                 .map(|(name, value)| (name.as_str(), value.as_slice()))
         };
         assert_eq!(key, "p/a");
-        assert!(Reprice::is_in(named()));
+        assert!(Reprice::is_in(named()) && !Reprice::is_anew_in(named()));
         assert_eq!(Reprice::decode(&payload).unwrap(), reprice);
         let header = RecordHeader::decode(named()).unwrap();
         assert_eq!(header.events, 0);
+        let anew = Reprice {
+            is_anew: true,
+            ..reprice.clone()
+        };
+        let (_, headers, _) = anew.encode(&ProjectId::new("p"), &AppId::new("a"), 7);
+        let named = || {
+            headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_slice()))
+        };
+        assert!(Reprice::is_in(named()) && Reprice::is_anew_in(named()));
         let events = header.encode();
         assert!(!Reprice::is_in(
             events

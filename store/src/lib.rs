@@ -33,6 +33,7 @@ pub mod metrics;
 pub mod migrations;
 pub mod prices;
 pub mod reads;
+pub mod retention;
 mod row_binary;
 pub mod rows;
 pub mod runs_read;

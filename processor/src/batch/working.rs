@@ -32,7 +32,8 @@ pub struct Sources<'a> {
     pub metrics: &'a Metrics,
     /// Whether these records may have been stored in part before, by a process that was killed half way. Then the
     /// cause of a change may be in the table without all of its consequences, so that finding nothing changed proves
-    /// nothing: every touched run is related to its ancestors again, and every run below it.
+    /// nothing: every touched run is related to its ancestors again, and every run below it. The same where relatives
+    /// of runs were dropped.
     pub careful: bool,
 }
 
@@ -189,6 +190,10 @@ impl Working {
             if let Some(node) = self.nodes.nodes.get_mut(&key) {
                 node.price(sources.prices);
                 touched.runs.insert(key);
+                if sources.careful {
+                    touched.rewired.insert(key);
+                    touched.frontier.insert(key);
+                }
             }
         }
         Ok(())

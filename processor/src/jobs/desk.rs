@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use eventlog::Position;
+use bytes::Bytes;
+use eventlog::{Position, Record};
+use futures::StreamExt;
+use futures::stream;
+use schemas::reprice::Encoded;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::jobs::Job;
@@ -20,6 +24,9 @@ const BEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the processor's progress is looked at while a job waits for it.
 const LAG_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Records on their way into the log at the same time: they share its `fsync`.
+const APPENDS: usize = 16;
+
 /// Offsets by partition: each the one after the last record.
 pub(crate) type Ends = BTreeMap<u32, u64>;
 
@@ -30,6 +37,7 @@ pub(crate) struct Desk {
     stop: watch::Receiver<bool>,
     gone: watch::Receiver<bool>,
     heart: JoinHandle<()>,
+    is_finishing: bool,
 }
 
 impl Drop for Desk {
@@ -48,6 +56,7 @@ impl Desk {
             stop,
             gone,
             heart,
+            is_finishing: false,
         }
     }
 
@@ -81,13 +90,42 @@ impl Desk {
 
     /// An error when the process stops or the job was cancelled.
     pub(crate) fn go_on(&self) -> Result<(), JobError> {
-        if *self.gone.borrow() {
+        if *self.gone.borrow() && !self.is_finishing {
             return Err(JobError::Gone);
         }
         if *self.stop.borrow() {
             return Err(JobError::Stopped);
         }
         Ok(())
+    }
+
+    /// Where the log ends now.
+    pub(crate) async fn log_ends(&self) -> Result<Ends, JobError> {
+        let lags = self.parts.log.lag(GROUP).await?;
+        Ok(lags.iter().map(|lag| (lag.partition, lag.end)).collect())
+    }
+
+    /// Appends records, durably when it returns, and notes where they ended up.
+    pub(crate) async fn append(
+        &self,
+        records: Vec<Record>,
+        ends: &mut Ends,
+    ) -> Result<(), JobError> {
+        let appends = records
+            .into_iter()
+            .map(|record| self.parts.log.append(record));
+        let mut appended = stream::iter(appends).buffered(APPENDS);
+        while let Some(position) = appended.next().await {
+            let Position { partition, offset } = position?;
+            let end = ends.entry(partition).or_insert(0);
+            *end = offset.saturating_add(1).max(*end);
+        }
+        Ok(())
+    }
+
+    /// From here on a cancellation changes nothing: what was begun is brought to its end.
+    pub(crate) fn finish_anyway(&mut self) {
+        self.is_finishing = true;
     }
 
     /// Waits until the processor has stored and committed everything below these offsets.
@@ -132,10 +170,16 @@ impl Desk {
     }
 }
 
-/// Notes where records ended up.
-pub(crate) fn note(ends: &mut Ends, position: Position) {
-    let end = ends.entry(position.partition).or_insert(0);
-    *end = position.offset.saturating_add(1).max(*end);
+/// A record of the log from its parts.
+pub(crate) fn record((key, headers, payload): Encoded) -> Record {
+    let headers = headers.into_iter();
+    Record {
+        key: Bytes::from(key),
+        headers: headers
+            .map(|(name, value)| (name, Bytes::from(value)))
+            .collect(),
+        payload: Bytes::from(payload),
+    }
 }
 
 /// Keeps the job this runner's until the job is gone.

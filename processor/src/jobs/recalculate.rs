@@ -9,10 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use eventlog::Record;
-use futures::StreamExt;
-use futures::stream;
 use schemas::fold::Cost;
 use schemas::ids::{AppId, ProjectId};
 use schemas::job::{CostReport, Recalculate};
@@ -22,14 +18,12 @@ use serde::{Deserialize, Serialize};
 use store::costs_read::{CallFilter, CallPage, CallPlace, PricedCall};
 use store::rows::CostStatus;
 
-use super::desk::{Desk, Ends, note};
+use super::desk::{Desk, Ends, record};
 use super::{JobError, now_ms};
 use crate::rows::{scaled, stored_status};
 
 /// Runs in one record: one record is one step of the processor at least, and one step has to stay small.
 const RUNS_PER_RECORD: usize = 2000;
-/// Records on their way into the log at the same time: they share its `fsync`.
-const APPENDS: usize = 16;
 
 /// Where a recalculation stands.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -268,23 +262,10 @@ async fn append(
         for runs in runs.chunks(RUNS_PER_RECORD) {
             let reprice = Reprice {
                 runs: runs.to_vec(),
+                is_anew: false,
             };
-            let (key, headers, payload) = reprice.encode(&project, &app, now_ms());
-            records.push(Record {
-                key: Bytes::from(key),
-                headers: headers
-                    .into_iter()
-                    .map(|(name, value)| (name, Bytes::from(value)))
-                    .collect(),
-                payload: Bytes::from(payload),
-            });
+            records.push(record(reprice.encode(&project, &app, now_ms())));
         }
     }
-    let log = &desk.parts.log;
-    let mut appended =
-        stream::iter(records.into_iter().map(|record| log.append(record))).buffered(APPENDS);
-    while let Some(position) = appended.next().await {
-        note(ends, position?);
-    }
-    Ok(())
+    desk.append(records, ends).await
 }

@@ -84,6 +84,7 @@ impl Deployment {
             gate: self.gate.clone(),
             prices: self.prices.subscribe(),
             piece_rows: self.piece_rows,
+            retention_minute: None,
         });
         let killed = self
             .runner

@@ -151,7 +151,10 @@ fn reprice(tables: &MemoryTables, first_offset: u64) -> Vec<StoredRecord> {
     let mut records = Vec::new();
     for (at, ((project, app), mut runs)) in by_scope.into_iter().enumerate() {
         runs.push(("never seen".to_owned(), BASE_MS));
-        let reprice = Reprice { runs };
+        let reprice = Reprice {
+            runs,
+            is_anew: false,
+        };
         let (key, headers, payload) =
             reprice.encode(&ProjectId::new(project), &AppId::new(app), BASE_MS);
         let headers = headers

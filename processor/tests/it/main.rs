@@ -7,6 +7,7 @@ mod fold;
 mod memory_tables;
 mod recalculate;
 mod reference;
+mod retention;
 mod worker;
 
 store::engine_test_child!();

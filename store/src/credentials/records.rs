@@ -23,9 +23,14 @@ pub struct ProjectRecord {
     pub default_app: String,
     /// Apps whose events are accepted without a key. Empty unless an old client needs it.
     pub keyless_app_ids: Vec<String>,
+    /// Days after which its data goes; 0 keeps it for ever.
+    pub retention_days: u32,
     /// Unix milliseconds.
     pub created_at: i64,
 }
+
+/// Days after which the data of a project goes for which nobody said anything else. As in the migration.
+const RETENTION_DAYS: u32 = 30;
 
 /// An API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
@@ -127,9 +132,37 @@ impl Credentials {
                 return Err(StoreError::Invalid(taken));
             }
         }
-        let sql = "INSERT INTO projects (project_id, version, default_app, keyless_app_ids, created_at) \
-                   SELECT {project:String}, greatest({now:UInt64}, max(version) + 1), {app:String}, \
-                     {keyless:Array(String)}, if(count() = 0, now64(3), min(created_at)) \
+        self.insert_project(project, default_app, keyless_app_ids, None)
+            .await
+    }
+
+    /// Sets the days after which the data of a project goes; 0 keeps it for ever. The project exists.
+    pub async fn set_retention(&self, project: &ProjectId, days: u32) -> Result<(), StoreError> {
+        let known = self.projects().await?;
+        let Some(record) = known
+            .into_iter()
+            .find(|known| known.project_id == project.as_str())
+        else {
+            return Err(StoreError::Invalid(format!(
+                "there is no project `{project}`"
+            )));
+        };
+        let keyless: Vec<&str> = record.keyless_app_ids.iter().map(String::as_str).collect();
+        self.insert_project(project, &record.default_app, &keyless, Some(days))
+            .await
+    }
+
+    async fn insert_project(
+        &self,
+        project: &ProjectId,
+        default_app: &str,
+        keyless_app_ids: &[&str],
+        retention_days: Option<u32>,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO projects (project_id, version, default_app, keyless_app_ids, retention_days, created_at) \
+                   SELECT {project:String}, greatest({now:UInt64}, max(version) + 1), {app:String}, {keyless:Array(String)}, \
+                     multiIf({days:Int64} >= 0, toUInt32({days:Int64}), count() = 0, {usual:UInt32}, argMax(retention_days, version)), \
+                     if(count() = 0, now64(3), min(created_at)) \
                    FROM projects WHERE project_id = {project:String}";
         self.store()
             .client
@@ -138,6 +171,8 @@ impl Credentials {
             .param("now", now_micros())
             .param("app", default_app)
             .param("keyless", keyless_app_ids)
+            .param("days", retention_days.map_or(-1, i64::from))
+            .param("usual", RETENTION_DAYS)
             .execute()
             .await?;
         self.reload().await
@@ -145,7 +180,7 @@ impl Credentials {
 
     /// All projects.
     pub async fn projects(&self) -> Result<Vec<ProjectRecord>, StoreError> {
-        let sql = "SELECT project_id, default_app, keyless_app_ids, created_at FROM projects FINAL ORDER BY project_id";
+        let sql = "SELECT project_id, default_app, keyless_app_ids, retention_days, created_at FROM projects FINAL ORDER BY project_id";
         self.store().bounded_query(sql).rows().await
     }
 

@@ -1,0 +1,174 @@
+//! Dropping whole days of what is older than its project keeps, except what is kept.
+//!
+//! What is kept is a set of hashes of run ids in a table of its own ([`kept`]), so that it may be large. A day of a
+//! table is dropped whole where nothing in it is kept, and otherwise put in place again from a copy of what is
+//! ([`days`]). Nothing is gone for good before the caller says so: the days as they were stay beside the tables, as
+//! links to the same files, until it is certain that no save was on its way ([`back`]).
+//!
+//! Every step can be repeated, and is when the process died in it. One caller at a time; the tables of work have fixed
+//! names.
+
+mod back;
+mod days;
+mod kept;
+
+use std::time::Duration;
+
+pub use back::{BackEvent, Unsettled};
+pub use days::{Day, DayTable, Going};
+
+use crate::client::Store;
+use crate::error::StoreError;
+
+/// Time for one statement: the copy of a day of many millions of rows takes minutes.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Memory of one statement: a set of ten million hashes and the blocks of a copy.
+const STATEMENT_MEMORY_BYTES: u64 = 1 << 30;
+
+/// The hash of a row's run; as [`crate::states::run_hash`].
+const RUN: &str = "xxh3(concat(project_id, '\\0', app_id, '\\0', run_id))";
+/// The hash of the parent it names.
+const PARENT: &str = "xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id))";
+/// A read of current rows: keys never leave their partition, and no index hides the newer row of a key.
+const CURRENT: &str =
+    "do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 0";
+
+/// One project's limit: what lies wholly before it is older than the project keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The project.
+    pub project_id: String,
+    /// Start of the first day that is kept, Unix milliseconds.
+    pub cutoff_ms: i64,
+}
+
+/// Retention over the tables of one store. See the module documentation.
+#[derive(Clone)]
+pub struct Retention {
+    store: Store,
+}
+
+impl Store {
+    /// The days after which the data of each project goes; 0 keeps it for ever.
+    pub async fn retention_days(&self) -> Result<Vec<(String, u32)>, StoreError> {
+        let sql = "SELECT project_id, retention_days FROM projects FINAL ORDER BY project_id";
+        self.bounded_query(sql).rows().await
+    }
+
+    /// Whether anything was dropped, or asked to be, since a moment. Jobs that only looked, failed or were cancelled do
+    /// not count.
+    pub async fn retention_since(&self, since_ms: i64) -> Result<bool, StoreError> {
+        let sql = "SELECT count() FROM jobs FINAL WHERE kind = 'retention' AND state IN ('queued', 'running', 'done') \
+                   AND created_at >= fromUnixTimestamp64Milli({since:Int64}, 'UTC') \
+                   AND NOT JSONExtractBool(parameters, 'dry_run')";
+        let found: u64 = self
+            .bounded_query(sql)
+            .param("since", since_ms)
+            .one()
+            .await?;
+        Ok(found > 0)
+    }
+
+    /// When the first project was made, Unix milliseconds: the age of the deployment.
+    pub async fn first_project_ms(&self) -> Result<i64, StoreError> {
+        let sql = "SELECT toUnixTimestamp64Milli(min(created_at)) FROM projects";
+        self.bounded_query(sql).one().await
+    }
+
+    /// Retention.
+    pub fn retention(&self) -> Retention {
+        Retention {
+            store: self.clone(),
+        }
+    }
+}
+
+impl Retention {
+    /// Makes the tables of work that are missing; what is in them stays.
+    pub async fn prepare(&self) -> Result<(), StoreError> {
+        for (name, columns) in [
+            (
+                "retention_limits",
+                "project_id String, cutoff DateTime64(3, 'UTC')",
+            ),
+            ("retention_kept", "key UInt64, way UInt8"),
+            (
+                "retention_links",
+                "key UInt64, parent UInt64, is_message UInt8",
+            ),
+            ("retention_gone", "key UInt64"),
+        ] {
+            let (order, _) = columns.split_once(' ').unwrap_or_default();
+            self.run(&format!(
+                "CREATE TABLE IF NOT EXISTS {name} ({columns}) ENGINE = MergeTree ORDER BY {order}"
+            ))
+            .await?;
+        }
+        for table in DayTable::ALL {
+            for name in [table.copy(), table.before()] {
+                self.run(&format!(
+                    "CREATE TABLE IF NOT EXISTS {name} AS {}",
+                    table.name()
+                ))
+                .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets how far each project's data reaches back. Projects without a limit keep everything.
+    pub async fn set_limits(&self, limits: &[Limit]) -> Result<(), StoreError> {
+        self.run("TRUNCATE TABLE retention_limits").await?;
+        // A thousand at a time fit into the parameters of a request.
+        for limits in limits.chunks(1000) {
+            let projects: Vec<&str> = limits.iter().map(|limit| &*limit.project_id).collect();
+            let cutoffs: Vec<i64> = limits.iter().map(|limit| limit.cutoff_ms).collect();
+            let sql = "INSERT INTO retention_limits SELECT row.1, fromUnixTimestamp64Milli(row.2, 'UTC') FROM (\
+                         SELECT arrayJoin(arrayZip({projects:Array(String)}, {cutoffs:Array(Int64)})) AS row)";
+            let query = self.statement(sql);
+            self.finish(query.param("projects", projects).param("cutoffs", cutoffs))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Throws away what was put aside and all work. From here on what was dropped is gone.
+    pub async fn forget(&self) -> Result<(), StoreError> {
+        for table in DayTable::ALL {
+            for name in [table.copy(), table.before()] {
+                self.run(&format!("DROP TABLE IF EXISTS {name} SYNC"))
+                    .await?;
+            }
+        }
+        for name in ["kept", "links", "limits", "gone", "wanted"] {
+            self.run(&format!("DROP TABLE IF EXISTS retention_{name} SYNC"))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// A statement that may take long, without values from outside.
+    async fn run(&self, sql: &str) -> Result<(), StoreError> {
+        self.finish(self.statement(sql)).await
+    }
+
+    fn statement(&self, sql: &str) -> clickhouse::query::Query {
+        let seconds = STATEMENT_TIMEOUT.as_secs().to_string();
+        self.store
+            .client
+            .query_raw(sql)
+            .with_setting("max_execution_time", seconds)
+            .with_setting("max_memory_usage", STATEMENT_MEMORY_BYTES.to_string())
+            .with_setting("max_threads", "2")
+            .with_setting("max_insert_threads", "1")
+            .with_setting("max_partitions_per_insert_block", "0")
+    }
+
+    async fn finish(&self, query: clickhouse::query::Query) -> Result<(), StoreError> {
+        let limit = STATEMENT_TIMEOUT + Duration::from_secs(2);
+        match tokio::time::timeout(limit, query.execute()).await {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(StoreError::TimedOut(limit)),
+        }
+    }
+}

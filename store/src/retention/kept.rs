@@ -1,0 +1,154 @@
+//! What is kept: saved runs, what is below and above them, and what lies across the limit.
+
+use super::{CURRENT, PARENT, RUN, Retention};
+use crate::error::StoreError;
+
+/// Why something is kept; the numbers stand in the table.
+mod way {
+    /// It is saved, seen or not.
+    pub(super) const SAVED: u8 = 0;
+    /// It is below a saved run.
+    pub(super) const BELOW: u8 = 1;
+    /// It is above a saved run.
+    pub(super) const ABOVE: u8 = 2;
+    /// It began before the limit and went on after it.
+    pub(super) const ACROSS: u8 = 3;
+    /// It is a message that names one of these as its parent.
+    pub(super) const MESSAGE: u8 = 4;
+}
+
+/// Levels of a tree that are followed. Circles end by themselves, because what is kept already is not kept again.
+const LEVELS_MAX: usize = 10_000;
+
+impl Retention {
+    /// Finds everything that is kept, as the tables are now.
+    pub async fn find_kept(&self) -> Result<(), StoreError> {
+        self.run("TRUNCATE TABLE retention_kept").await?;
+        self.run("TRUNCATE TABLE retention_links").await?;
+        self.keep_saved().await?;
+        self.keep_across().await?;
+        if self.kept_count().await? == 0 {
+            return Ok(());
+        }
+        self.find_links().await?;
+        self.keep_levels(
+            (way::BELOW, &[way::SAVED, way::BELOW]),
+            "key",
+            "parent",
+            "1",
+        )
+        .await?;
+        self.keep_levels(
+            (way::ABOVE, &[way::SAVED, way::ABOVE]),
+            "parent",
+            "key",
+            "is_message = 0",
+        )
+        .await?;
+        self.keep_levels(
+            (way::MESSAGE, &[way::ABOVE, way::ACROSS, way::MESSAGE]),
+            "key",
+            "parent",
+            "is_message = 1",
+        )
+        .await
+    }
+
+    async fn kept_count(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT count() FROM retention_kept";
+        self.store.bounded_query(sql).one().await
+    }
+
+    /// Whether a run was saved since a moment that is not kept by what was found: then that is to be found again.
+    pub async fn has_new_saves(&self, since_ms: i64) -> Result<bool, StoreError> {
+        let sql = format!(
+            "SELECT count() FROM (SELECT 1 FROM runs WHERE saved = 1 \
+               AND updated_at >= fromUnixTimestamp64Milli({{since:Int64}}, 'UTC') \
+               AND project_id IN (SELECT project_id FROM retention_limits) \
+               AND {RUN} NOT IN (SELECT key FROM retention_kept WHERE way = {}) LIMIT 1)",
+            way::SAVED
+        );
+        let query = self.store.bounded_query(&sql).param("since", since_ms);
+        let found: u64 = query.one().await?;
+        Ok(found > 0)
+    }
+
+    /// Saved runs, and those that were saved when they were dropped a moment ago. The newest row of a run says whether
+    /// it is, wherever in time that row is: one that was left at another start says what was true then.
+    async fn keep_saved(&self) -> Result<(), StoreError> {
+        let saved = way::SAVED;
+        let rows = format!(
+            "(SELECT project_id, app_id, run_id, saved, version FROM runs UNION ALL \
+              SELECT project_id, app_id, run_id, saved, version FROM retention_before_runs WHERE {RUN} IN (SELECT key FROM retention_gone))"
+        );
+        self.run(&format!(
+            "INSERT INTO retention_kept SELECT {RUN}, {saved} FROM {rows} \
+             WHERE project_id IN (SELECT project_id FROM retention_limits) AND {RUN} IN (SELECT {RUN} FROM {rows} WHERE saved = 1) \
+             GROUP BY project_id, app_id, run_id HAVING argMax(saved, version) = 1"
+        ))
+        .await
+    }
+
+    /// Runs of which something is before the limit and something after it.
+    async fn keep_across(&self) -> Result<(), StoreError> {
+        let across = way::ACROSS;
+        self.run(&format!(
+            "INSERT INTO retention_kept SELECT {RUN}, {across} FROM runs FINAL \
+             INNER JOIN retention_limits USING project_id \
+             WHERE greatest(started_at, last_event_at) >= cutoff \
+               AND least(started_at, first_event_at, ifNull(feedback_at, started_at)) < cutoff \
+             SETTINGS {CURRENT}"
+        ))
+        .await
+    }
+
+    /// Who is whose parent: among the runs there are, and those that were dropped and may come back.
+    async fn find_links(&self) -> Result<(), StoreError> {
+        for (table, condition, is_message) in [
+            ("runs", "1", 0),
+            (
+                "retention_before_runs",
+                "{run} IN (SELECT key FROM retention_gone)",
+                0,
+            ),
+            ("messages", "1", 1),
+            ("retention_before_messages", "1", 1),
+        ] {
+            let condition = condition.replace("{run}", RUN);
+            self.run(&format!(
+                "INSERT INTO retention_links SELECT {RUN}, {PARENT}, {is_message} FROM {table} FINAL \
+                 WHERE parent_run_id != '' AND project_id IN (SELECT project_id FROM retention_limits) AND {condition} \
+                 SETTINGS {CURRENT}"
+            ))
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps, level by level, the `found` ends of links whose `known` ends are kept in one of these ways.
+    async fn keep_levels(
+        &self,
+        (way, from): (u8, &[u8]),
+        found: &str,
+        known: &str,
+        condition: &str,
+    ) -> Result<(), StoreError> {
+        let from: Vec<String> = from.iter().map(u8::to_string).collect();
+        let from = from.join(", ");
+        let mut before = self.kept_count().await?;
+        for _ in 0..LEVELS_MAX {
+            self.run(&format!(
+                "INSERT INTO retention_kept SELECT DISTINCT {found}, {way} FROM retention_links \
+                 WHERE {condition} AND {known} IN (SELECT key FROM retention_kept WHERE way IN ({from})) \
+                   AND {found} NOT IN (SELECT key FROM retention_kept WHERE way IN ({way}, 0))"
+            ))
+            .await?;
+            let after = self.kept_count().await?;
+            if after == before {
+                break;
+            }
+            before = after;
+        }
+        Ok(())
+    }
+}
