@@ -26,6 +26,22 @@ pub(crate) enum ProjectCommand {
         /// App ids whose events are accepted without a key, for old clients that can send none
         #[arg(long = "keyless-app", value_name = "APP")]
         keyless_apps: Vec<String>,
+        /// Days after which its data is dropped, saved runs apart; 0 keeps it for ever [default: 30]
+        #[arg(long, value_name = "DAYS")]
+        retention_days: Option<u32>,
+        #[command(flatten)]
+        access: Access,
+    },
+    /// Changes a project; what is not given stays as it is.
+    Set {
+        /// Its name
+        project: String,
+        /// App of events that name none
+        #[arg(long)]
+        default_app: Option<String>,
+        /// Days after which its data is dropped, saved runs apart; 0 keeps it for ever
+        #[arg(long, value_name = "DAYS")]
+        retention_days: Option<u32>,
         #[command(flatten)]
         access: Access,
     },
@@ -148,12 +164,24 @@ fn plan(command: AdminCommand) -> anyhow::Result<(Ask, Access)> {
             project,
             default_app,
             keyless_apps,
+            retention_days,
             access,
         }) => {
-            let mut body = json!({"project_id": project, "keyless_app_ids": keyless_apps});
-            if let Some(app) = default_app {
-                body["default_app"] = app.into();
-            }
+            let body = json!({
+                "project_id": project, "keyless_app_ids": keyless_apps, "default_app": default_app,
+                "retention_days": retention_days,
+            });
+            (Ask::post(PROJECTS, &body), access)
+        }
+        AdminCommand::Project(ProjectCommand::Set {
+            project,
+            default_app,
+            retention_days,
+            access,
+        }) => {
+            let body = json!({
+                "project_id": project, "default_app": default_app, "retention_days": retention_days,
+            });
             (Ask::post(PROJECTS, &body), access)
         }
         AdminCommand::Project(ProjectCommand::List { access }) => (Ask::get(PROJECTS), access),

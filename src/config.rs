@@ -38,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) log: EmbeddedConfig,
     pub(crate) ingest: IngestConfig,
     pub(crate) processor: ProcessorConfig,
+    /// Minute of the day, UTC, at which retention runs; never without one.
+    pub(crate) retention_minute: Option<u32>,
 }
 
 /// The ClickHouse in use. Address, user, password and database count only without the embedded engine.
@@ -103,6 +105,7 @@ impl Config {
             log,
             ingest: read_ingest(from),
             processor: read_processor(from),
+            retention_minute: read_retention(from),
             server,
         }
     }
@@ -226,6 +229,27 @@ fn read_processor(from: &mut Reader) -> ProcessorConfig {
     }
 }
 
+fn read_retention(from: &mut Reader) -> Option<u32> {
+    let text = from.text("retention.at");
+    if text == "never" {
+        return None;
+    }
+    let minute = text.split_once(':').and_then(|(hour, minute)| {
+        let digits = |text: &str| {
+            let is_two = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+            is_two.then(|| text.parse::<u32>().ok()).flatten()
+        };
+        let (hour, minute) = (digits(hour)?, digits(minute)?);
+        (hour < 24 && minute < 60).then_some(hour * 60 + minute)
+    });
+    if minute.is_none() {
+        from.fault(format!(
+            "`retention.at` is \"{text}\", but must be a time of day like \"03:00\", or \"never\""
+        ));
+    }
+    minute
+}
+
 fn count(from: &mut Reader, key: &str, bounds: std::ops::RangeInclusive<u64>) -> usize {
     usize::try_from(from.number(key, bounds)).unwrap_or(usize::MAX)
 }
@@ -298,6 +322,22 @@ mod tests {
                 store.query_timeout
             )
         );
+    }
+
+    #[test]
+    fn retention_is_at_a_time_of_day_or_never() {
+        let minute = |text: &str| {
+            let flags = BTreeMap::from([("retention.at".to_owned(), text.to_owned())]);
+            let mut reader = Reader::new(DEFAULT_FILE, "", [], flags);
+            let minute = Config::read(&mut reader).retention_minute;
+            reader.finish().is_ok().then_some(minute)
+        };
+        assert_eq!(defaults().0.retention_minute, Some(180));
+        assert_eq!(minute("23:59"), Some(Some(1439)));
+        assert_eq!(minute("never"), Some(None));
+        for bad in ["24:00", "3", "3:00", "03:60", "-1:00", ""] {
+            assert_eq!(minute(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receive
         gate: parts.gate.clone(),
         prices: prices.clone(),
         piece_rows: PIECE_ROWS,
+        retention_minute: running.config.retention_minute,
     });
     tokio::join!(
         runner.run(stop.clone()),

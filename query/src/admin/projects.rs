@@ -18,6 +18,8 @@ use crate::state::QueryState;
 
 /// App of events that name none, unless the project says otherwise.
 const DEFAULT_APP: &str = "default";
+/// A hundred years: more is a slip, and 0 says for ever.
+const RETENTION_DAYS_MAX: u32 = 36_500;
 /// Apps of one project that are accepted without a key.
 const KEYLESS_APPS: usize = 1000;
 
@@ -30,6 +32,8 @@ pub(crate) struct Project {
     default_app: String,
     /// Apps whose events are accepted without a key.
     keyless_app_ids: Vec<String>,
+    /// Days after which its data is dropped; 0 keeps it for ever.
+    retention_days: u32,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Instant,
@@ -41,6 +45,7 @@ impl From<ProjectRecord> for Project {
             project_id: record.project_id,
             default_app: record.default_app,
             keyless_app_ids: record.keyless_app_ids,
+            retention_days: record.retention_days,
             created_at: instant(record.created_at),
         }
     }
@@ -67,6 +72,9 @@ pub(crate) struct PutProject {
     /// project in this.
     #[schema(value_type = Option<Vec<AppIdText>>, max_items = 1000)]
     keyless_app_ids: Option<Vec<String>>,
+    /// Days after which its data is dropped, saved runs apart; 0 keeps it for ever, 30 for a new project.
+    #[schema(maximum = 36500)]
+    retention_days: Option<u32>,
 }
 
 /// An app id.
@@ -163,6 +171,10 @@ pub(crate) async fn put(
             .credentials()
             .put_project(&project, default_app.unwrap_or(DEFAULT_APP), &keyless);
     put.await.map_err(refused)?;
+    if let Some(days) = body.retention_days {
+        let set = state.credentials().set_retention(&project, days);
+        set.await.map_err(refused)?;
+    }
     let now = state
         .credentials()
         .projects()
@@ -185,6 +197,14 @@ fn check(body: &PutProject) -> Result<(), Fault> {
         .any(|app| app.is_empty() || app.len() > ID_BYTES)
     {
         return invalid(format!("an app id has 1 to {ID_BYTES} bytes"));
+    }
+    if body
+        .retention_days
+        .is_some_and(|days| days > RETENTION_DAYS_MAX)
+    {
+        return invalid(format!(
+            "`retention_days` has to be a whole number from 0 to {RETENTION_DAYS_MAX}"
+        ));
     }
     if body
         .keyless_app_ids
