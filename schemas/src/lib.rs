@@ -25,5 +25,6 @@ pub mod price;
 pub mod record;
 pub mod reprice;
 pub mod run;
+pub mod thread;
 pub mod timestamp;
 pub mod usage;

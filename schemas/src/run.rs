@@ -149,8 +149,9 @@ pub struct RunError {
 /// Feedback on a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Feedback {
-    /// `positive` or `negative`.
-    pub rating: String,
+    /// `positive` or `negative`; in a history `null` where an old client gave only words.
+    #[schema(value_type = Option<String>, pattern = "^(positive|negative)$")]
+    pub rating: Option<String>,
     /// What was said with it.
     pub comment: Option<String>,
     /// When it was given.
