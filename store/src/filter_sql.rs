@@ -29,6 +29,7 @@ pub(crate) enum Value {
     Text(String),
     Texts(Vec<String>),
     Number(i64),
+    Keys(Vec<u64>),
 }
 
 /// Conditions that must all hold, with the values they name.
@@ -80,6 +81,7 @@ impl Conditions {
                 Value::Text(text) => query.param(name, text),
                 Value::Texts(texts) => query.param(name, texts),
                 Value::Number(number) => query.param(name, number),
+                Value::Keys(keys) => query.param(name, keys),
             })
     }
 }

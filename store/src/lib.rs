@@ -26,6 +26,7 @@ pub mod engine;
 pub mod error;
 pub mod events_read;
 pub mod facets;
+pub mod feedback_read;
 pub mod filter_sql;
 pub mod inserts;
 pub mod jobs;
@@ -40,6 +41,7 @@ pub mod runs_read;
 pub mod search_index;
 pub mod states;
 pub mod testing;
+pub mod threads_read;
 pub mod unpriced_read;
 pub mod usage;
 

@@ -21,6 +21,7 @@ pub use tree::Tree;
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Projects, Value, conditions, scope, start_bounds};
+use crate::reads::BoundedQuery;
 use by_time::{Reach, Scan};
 use by_value::Rank;
 pub(crate) use keys::{Key, merged, seek};
@@ -31,6 +32,11 @@ use row::COLUMNS;
 pub const COUNT_MAX: u64 = 10_000;
 /// Apps in which one run id is looked for at most.
 const APPS_OF_RUN: u64 = 100;
+
+/// A merged read that finds its rows by run id.
+pub(crate) fn by_run(query: BoundedQuery) -> BoundedQuery {
+    by_run_index(merged(seek(query)))
+}
 
 /// A run and its place in the list: where it is, unless it moved since the list was begun.
 #[derive(Clone, Debug)]

@@ -158,7 +158,7 @@ impl RunRecord {
             }),
             saved: self.saved != 0,
             feedback: given(self.feedback_rating).map(|rating| Feedback {
-                rating,
+                rating: Some(rating),
                 comment: given(self.feedback_comment),
                 at: self.feedback_at.map(Instant),
             }),

@@ -14,6 +14,7 @@ mod prices;
 mod rows;
 mod search;
 mod tables;
+mod threads;
 mod usage;
 
 store::engine_test_child!();
