@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schemas::event::{Custom, Event, Fields};
+use schemas::event::{Event, Fields};
 use schemas::fold::full::FullRun;
 use schemas::ids::EventId;
 use schemas::limits::EARLIEST_TIMESTAMP_MS;
@@ -10,6 +10,7 @@ use schemas::run::{Feedback, Instant, RunDetail, RunError, RunEvent};
 use schemas::timestamp::UnixMs;
 use serde_json::value::RawValue;
 use store::events_read::{EventsOfRun, RunEvents, StoredEvent};
+use store::feedback_read::Judged;
 use store::runs_read::RunRecord;
 use store::{Store, StoreError};
 
@@ -30,17 +31,18 @@ pub(crate) async fn events(store: &Store, run: &RunRecord) -> Result<RunEvents, 
 }
 
 /// Folds the events again, this time with everything they carry.
-pub(crate) fn assemble(run: RunRecord, events: RunEvents, now_ms: UnixMs) -> RunDetail {
+pub(crate) fn assemble(
+    run: RunRecord,
+    events: RunEvents,
+    feedback: Vec<Judged>,
+    now_ms: UnixMs,
+) -> RunDetail {
     let mut full = FullRun::default();
-    let mut feedback_history = Vec::new();
     for stored in &events.events {
         // Was valid when it was accepted; the bound on the future is not asked again.
         let Some(event) = read(&stored.payload) else {
             continue;
         };
-        if event.custom == Some(Custom::Feedback) {
-            feedback_history.extend(feedback(&event));
-        }
         full.apply(&event, EventId(stored.event_id));
     }
     let mut detail = RunDetail {
@@ -53,7 +55,7 @@ pub(crate) fn assemble(run: RunRecord, events: RunEvents, now_ms: UnixMs) -> Run
         output: full.output().and_then(raw),
         metadata: object(full.metadata()),
         fields: object(full.others()),
-        feedback_history,
+        feedback_history: feedback.into_iter().map(judgement).collect(),
         events_truncated: events.cut,
         events: events.events.into_iter().map(shown).collect(),
         also_in_apps: Vec::new(),
@@ -69,19 +71,20 @@ pub(crate) fn assemble(run: RunRecord, events: RunEvents, now_ms: UnixMs) -> Run
     detail
 }
 
+/// Feedback as the API shows it.
+pub(crate) fn judgement(judged: Judged) -> Feedback {
+    let given = |text: String| (!text.is_empty()).then_some(text);
+    Feedback {
+        rating: given(judged.rating),
+        comment: given(judged.comment),
+        at: Some(Instant(judged.timestamp)),
+    }
+}
+
 fn read(payload: &[u8]) -> Option<Event<'_>> {
     let text = std::str::from_utf8(payload).ok()?;
     let fields: Fields<'_> = serde_json::from_str(text).ok()?;
     Event::from_fields(fields, 0, i64::MAX / 2).ok()
-}
-
-fn feedback(event: &Event<'_>) -> Option<Feedback> {
-    let judgement = event.judgement.as_ref()?;
-    Some(Feedback {
-        rating: judgement.rating?.as_str().to_owned(),
-        comment: judgement.comment.as_deref().map(str::to_owned),
-        at: Some(Instant(event.timestamp_ms)),
-    })
 }
 
 fn shown(event: StoredEvent) -> RunEvent {

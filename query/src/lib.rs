@@ -28,6 +28,7 @@ mod live;
 mod params;
 mod runs;
 mod state;
+mod threads;
 mod unpriced;
 mod usage;
 
@@ -60,6 +61,8 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(runs::tree))
         .routes(routes!(compare::compare))
         .routes(routes!(live::live))
+        .routes(routes!(threads::list))
+        .routes(routes!(threads::one))
         .routes(routes!(usage::facets))
         .routes(routes!(usage::costs))
         .routes(routes!(usage::models))

@@ -181,8 +181,12 @@ pub(crate) async fn whole(
         .filter(|other| other.project_id == run.project_id)
         .map(|other| other.app_id)
         .collect();
-    let events = detail::events(state.store(), &run).await?;
-    let mut detail = detail::assemble(run, events, now_ms());
+    let at = (run.project_id.as_str(), run.app_id.as_str());
+    let (events, feedback) = tokio::try_join!(
+        detail::events(state.store(), &run),
+        state.store().feedback_history(at, &run.run_id)
+    )?;
+    let mut detail = detail::assemble(run, events, feedback, now_ms());
     detail.run = with_project(detail.run, projects);
     detail.also_in_apps = also_in_apps;
     Ok(Some(detail))

@@ -10,6 +10,7 @@ mod jobs;
 mod live;
 mod prices;
 mod routes;
+mod threads;
 mod usage;
 
 store::engine_test_child!();
