@@ -139,7 +139,7 @@ pub struct RunFilter {
     pub tags_all: Vec<String>,
     /// Only runs whose metadata has these values. Sorted by key.
     pub metadata: Vec<(String, String)>,
-    /// Only runs with this text in name, error, input or output, whatever its case.
+    /// Only runs with this text in the name, the error, or the previews of input and output, whatever its case.
     pub text: Option<String>,
     /// Only runs that started at or after this, Unix milliseconds.
     pub from_ms: Option<i64>,

@@ -19,6 +19,7 @@ pub use row::RunRecord;
 pub use tree::Tree;
 
 use crate::client::Store;
+use crate::current::{Current, Scope};
 use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Projects, Value, conditions, scope, start_bounds};
 use crate::reads::BoundedQuery;
@@ -181,21 +182,19 @@ impl Store {
         query: &RunQuery,
         now_ms: UnixMs,
     ) -> Result<RunCount, StoreError> {
-        let scope = scope(projects);
-        let filter = conditions(&query.filter, now_ms).with(&start_bounds(&query.filter));
-        // As in a list: candidates without merging, then merged. A few candidates more than counted, because some of
-        // them are rows that were replaced.
+        let layout = self.layout(&query.filter).await?;
+        let asked = Scope {
+            projects,
+            filter: &query.filter,
+            now_ms,
+        };
+        let current = Current::of(&layout, asked);
         let sql = format!(
-            "SELECT count() FROM (SELECT 1 FROM runs FINAL PREWHERE {scope} AND (started_at, run_id) IN (\
-               SELECT started_at, run_id FROM runs WHERE {scope} AND is_deleted = 0 AND {filter} LIMIT {candidates}\
-             ) WHERE {filter} LIMIT {most})",
-            scope = scope.sql(),
-            filter = filter.sql(),
-            candidates = COUNT_MAX + COUNT_MAX / 4,
-            most = COUNT_MAX + 1,
+            "SELECT count() FROM (SELECT 1 FROM {} LIMIT {})",
+            current.rows("started_at", None),
+            COUNT_MAX + 1,
         );
-        let query = filter.fill(scope.fill(merged(seek(self.bounded_query(&sql)))));
-        let count: u64 = query.one().await?;
+        let count: u64 = current.query(self, &sql).one().await?;
         Ok(RunCount {
             count: count.min(COUNT_MAX),
             is_capped: count > COUNT_MAX,

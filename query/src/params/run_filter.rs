@@ -71,7 +71,7 @@ pub(crate) struct RunFilterParams {
     /// Value of a metadata key, exactly; up to 16 keys
     #[param(rename = "metadata.<key>", min_length = 1, max_length = 512)]
     metadata: Option<String>,
-    /// Text in name, error, input or output, whatever its case
+    /// Text in the name, the error, or the first 160 characters of input and output, whatever its case
     #[param(min_length = 1, max_length = 512)]
     q: Option<String>,
     /// One of the projects the credential reaches; all of them without it

@@ -103,6 +103,34 @@ async fn a_run_is_there_once_and_as_it_is_now_whatever_lies_unmerged_p3() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn runs_that_were_written_many_times_are_counted_once_p3() {
+    let store = database().await.unwrap();
+    let names: Vec<String> = (0..9000).map(|n| format!("run-{n:04}")).collect();
+    for version in 1..=3 {
+        // All of them fulfilled the filter once, a few do now.
+        let rows = names.iter().enumerate().map(|(n, name)| RunRow {
+            status: match version == 3 && n % 8 != 0 {
+                true => RunStatus::Success,
+                false => RunStatus::Started,
+            },
+            ..run("a", name, version, NOON_MS)
+        });
+        store.insert_runs(rows).await.unwrap();
+    }
+    let count = async |pairs: &[(&str, &str)]| {
+        let found = store.count_runs(&ours(), &ask(pairs), NOW_MS).await;
+        let found = found.unwrap();
+        (found.count, found.is_capped)
+    };
+    assert_eq!(count(&[]).await, (9000, false));
+    assert_eq!(count(&[("status", "started")]).await, (1125, false));
+    let many: Vec<String> = (0..1001).map(|n| format!("more-{n:04}")).collect();
+    let rows = many.iter().map(|name| run("a", name, 1, NOON_MS));
+    store.insert_runs(rows).await.unwrap();
+    assert_eq!(count(&[]).await, (10_000, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_filter_finds_what_it_names_and_nothing_else() {
     let store = database().await.unwrap();
     let other = RunRow {
