@@ -120,6 +120,15 @@ pub struct Group<F> {
     pub figures: F,
 }
 
+/// The figures of runs in no group of their own. Only for the OpenAPI document, where a shape without a name of its
+/// own cannot be `null`.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Rest<F> {
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: F,
+}
+
 /// The figures of one stretch of time.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Bucket<F> {
@@ -131,6 +140,7 @@ pub struct Bucket<F> {
     /// The groups that have runs in it, in the order of the whole answer.
     pub groups: Vec<Group<F>>,
     /// The runs of it in no group named here; `null` where there are none.
+    #[schema(value_type = Option<Rest<F>>)]
     pub other: Option<F>,
 }
 
@@ -152,6 +162,7 @@ pub struct Report<F> {
     /// The largest groups, largest first: by cost, errors by count.
     pub groups: Vec<Group<F>>,
     /// The runs in no group named here; `null` where there are none.
+    #[schema(value_type = Option<Rest<F>>)]
     pub other: Option<F>,
     /// Buckets that have runs, oldest first. Only with `interval`.
     #[serde(skip_serializing_if = "Option::is_none")]
