@@ -102,12 +102,6 @@ fn main() -> Result<(), Failure> {
         .build()?;
     runtime.block_on(async {
         let config = engine.store_config("thread_bench");
-        println!(
-            "{} {} {}",
-            config.url,
-            config.user,
-            config.password.reveal()
-        );
         let client = clickhouse::Client::default()
             .with_url(&config.url)
             .with_user(&config.user)

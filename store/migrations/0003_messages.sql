@@ -20,9 +20,9 @@ CREATE TABLE IF NOT EXISTS messages @on_cluster
     run_key UInt64 MATERIALIZED cityHash64(project_id, app_id, run_id),
     INDEX by_run run_id TYPE bloom_filter(0.001) GRANULARITY 4,
     INDEX by_thread thread_id TYPE bloom_filter(0.001) GRANULARITY 4,
-    INDEX by_thread_key thread_key TYPE bloom_filter(0.001) GRANULARITY 4,
-    INDEX by_speaker_key speaker_key TYPE bloom_filter(0.001) GRANULARITY 4,
-    INDEX by_run_key run_key TYPE bloom_filter(0.001) GRANULARITY 4
+    INDEX by_thread_key thread_key TYPE bloom_filter(0.0001) GRANULARITY 4,
+    INDEX by_speaker_key speaker_key TYPE bloom_filter(0.0001) GRANULARITY 4,
+    INDEX by_run_key run_key TYPE bloom_filter(0.0001) GRANULARITY 4
 )
 ENGINE = @engine()
 PARTITION BY toYYYYMMDD(timestamp)

@@ -3,7 +3,7 @@
 //! A place is only where a thread's last message of the walked time lies. Who looks at the thread whole finds out whether
 //! it goes on after that, and then it is no thread of this page: it was on an earlier one.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use clickhouse::Row;
 use schemas::filter::FeedbackFilter;
@@ -29,6 +29,8 @@ const GROWTH_LEAST: i64 = 4;
 const REST: i64 = 2;
 /// Up to this length of a stretch the runs of its messages are looked up one by one.
 const LOOKED_UP_MS: i64 = DAY_MS;
+/// Lending runs that are sent back as a parameter, which may have 128 KiB.
+const LENT: usize = 4000;
 /// Candidates looked at together at most: beyond it one query would hold too many keys.
 const CANDIDATES: usize = 2000;
 
@@ -36,6 +38,15 @@ const CANDIDATES: usize = 2000;
 #[derive(Row, Deserialize)]
 struct Found {
     key: u64,
+    last: i64,
+}
+
+/// A run that lends its thread to messages that name none.
+#[derive(Row, Deserialize)]
+struct Lent {
+    run_key: u64,
+    owner: u64,
+    /// Time of the latest of them.
     last: i64,
 }
 
@@ -212,10 +223,17 @@ impl<'a> Walk<'a> {
         } else {
             Lending::Nothing
         };
-        let (named, heirs, windows) = tokio::try_join!(
-            self.named(stretch, ask),
-            self.heirs(stretch, ask, lending),
-            self.windows(stretch, ask, lending)
+        let (named, lent) =
+            tokio::try_join!(self.named(stretch, ask), self.lent(stretch, lending))?;
+        let heirs = async {
+            match &lent {
+                Some(lent) => Ok(self.heirs_among(lent, ask)),
+                None => self.heirs(stretch, ask, lending).await,
+            }
+        };
+        let (heirs, windows) = tokio::try_join!(
+            heirs,
+            self.windows(stretch, ask, (lending, lent.as_deref()))
         )?;
         let place = |grouped_by| {
             move |found: &Found| ThreadPlace {
@@ -288,17 +306,75 @@ impl<'a> Walk<'a> {
         self.rows(&sql, [&at, &filter, &below]).await
     }
 
+    /// The runs that lend their thread to messages of the stretch, where they are few and nothing is filtered: then they
+    /// need not be looked up again for the windows.
+    async fn lent(
+        &self,
+        stretch: Stretch,
+        lending: Lending,
+    ) -> Result<Option<Vec<Lent>>, StoreError> {
+        let query = self.asked.query;
+        let filters =
+            query.agent.is_some() || query.user_email.is_some() || query.feedback.is_some();
+        if lending != Lending::LookedUp || filters {
+            return Ok(None);
+        }
+        let scope = &self.asked.scope;
+        let at = stretch.with_pause().condition();
+        let sql = format!(
+            "{} LIMIT {}",
+            sql::lending(scope.sql(), at.sql(), lending),
+            LENT + 1
+        );
+        let query = sql::grouped(self.store.bounded_query(&sql));
+        let lent: Vec<Lent> = at.fill(scope.fill(query)).rows().await?;
+        Ok((lent.len() <= LENT).then_some(lent))
+    }
+
+    /// Threads with messages that inherit them, of runs that are known.
+    fn heirs_among(&self, lent: &[Lent], ask: usize) -> Vec<Found> {
+        let mut last: HashMap<u64, i64> = HashMap::new();
+        for lent in lent {
+            let at = last.entry(lent.owner).or_insert(lent.last);
+            *at = lent.last.max(*at);
+        }
+        let mut heirs: Vec<Found> = last
+            .into_iter()
+            .map(|(key, last)| Found { key, last })
+            .filter(|found| {
+                found.last < self.below.ms
+                    || (found.last == self.below.ms
+                        && self.below.named.is_some_and(|most| found.key <= most))
+            })
+            .collect();
+        heirs.sort_by_key(|found| std::cmp::Reverse((found.last, found.key)));
+        heirs.truncate(ask);
+        heirs
+    }
+
     /// Windows that end in the stretch.
     async fn windows(
         &self,
         stretch: Stretch,
         ask: usize,
-        lending: Lending,
+        (lending, lent): (Lending, Option<&[Lent]>),
     ) -> Result<Vec<Found>, StoreError> {
         let scope = self.asked.scope.sql();
-        let filter = self.window_filter();
+        let mut filter = self.window_filter();
         let below = self.below.condition(GroupedBy::Window);
         let at = stretch.with_pause().condition();
+        let without_heirs = match lent {
+            Some(lent) => {
+                let runs = lent.iter().map(|lent| lent.run_key).collect();
+                filter.and_with(
+                    "run_key NOT IN {lent:Array(UInt64)}",
+                    "lent",
+                    Value::Keys(runs),
+                );
+                String::new()
+            }
+            None => sql::without_heirs(scope, at.sql(), lending),
+        };
         let sql = format!(
             "SELECT key, last FROM (\
                SELECT key, last, leadInFrame(first) OVER (PARTITION BY key ORDER BY slot \
@@ -310,7 +386,6 @@ impl<'a> Walk<'a> {
             slot = sql::slot(),
             at = at.sql(),
             filter = filter.sql(),
-            without_heirs = sql::without_heirs(scope, at.sql(), lending),
             below = below.sql(),
         );
         self.rows(&sql, [&at, &filter, &below]).await

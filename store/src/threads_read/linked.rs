@@ -41,6 +41,13 @@ pub(super) struct Wanted {
     pub(super) may_inherit: bool,
 }
 
+impl Wanted {
+    /// Rows read at most: several threads may name one run.
+    fn rows(self) -> usize {
+        self.ids.saturating_mul(2)
+    }
+}
+
 /// Which messages are asked for the runs they name.
 struct Of {
     key: &'static str,
@@ -106,27 +113,33 @@ impl Store {
         let mut totals = vec![Totals::default(); threads.len()];
         // Which threads a run id is linked to, by the id alone: the project and the app are compared with the run's.
         let mut by_run: HashMap<String, HashSet<usize>> = HashMap::new();
-        let of_key = |grouped_by, key| {
-            threads.iter().enumerate().filter(move |(_, thread)| {
-                thread.place.grouped_by == grouped_by && thread.place.key == key
-            })
-        };
         for (said, grouped_by) in [
             (said.named, GroupedBy::ThreadId),
             (said.windows, GroupedBy::Window),
         ] {
+            let mut of_key: HashMap<u64, Vec<usize>> = HashMap::new();
+            for (at, thread) in threads.iter().enumerate() {
+                if thread.place.grouped_by == grouped_by {
+                    of_key.entry(thread.place.key).or_default().push(at);
+                }
+            }
+            // What was cut off is the oldest, of whichever thread.
+            let was_cut = said.len() >= wanted.rows();
             let mut counts: HashMap<u64, usize> = HashMap::new();
             for said in said {
                 let count = counts.entry(said.key).or_default();
                 *count += 1;
-                let is_cut = *count > wanted.ids_of_thread
-                    || (by_run.len() >= wanted.ids && !by_run.contains_key(&said.run_id));
-                for (at, _) in of_key(grouped_by, said.key).filter(|(_, thread)| {
-                    grouped_by == GroupedBy::ThreadId || holds_one(thread, &said.slots)
-                }) {
-                    if is_cut {
+                let is_known = by_run.contains_key(&said.run_id);
+                let is_over = by_run.len() >= wanted.ids && !is_known;
+                for at in of_key.get(&said.key).into_iter().flatten().copied() {
+                    if was_cut || *count > wanted.ids_of_thread {
                         totals[at].truncated = true;
-                    } else {
+                    }
+                    let is_of_thread =
+                        grouped_by == GroupedBy::ThreadId || holds_one(&threads[at], &said.slots);
+                    if is_of_thread && is_over {
+                        totals[at].truncated = true;
+                    } else if is_of_thread {
                         by_run.entry(said.run_id.clone()).or_default().insert(at);
                     }
                 }
@@ -140,16 +153,11 @@ impl Store {
             .collect();
         let mut linked: HashMap<Name, Linked> = HashMap::new();
         let mut was_cut = false;
-        for (ids, link) in chunks(&ids)
-            .map(|ids| {
-                (
-                    ids,
-                    "(run_id IN {ids:Array(String)} OR parent_run_id IN {ids:Array(String)})",
-                )
-            })
-            .chain(chunks(&names).map(|names| (names, "thread_id IN {ids:Array(String)}")))
-        {
-            let runs = self.linked_runs(scope, ids, link).await?;
+        // Asked for apart: for an `OR` of two columns no index is used.
+        let by_message = chunks(&ids).flat_map(|ids| [("run_id", ids), ("parent_run_id", ids)]);
+        let by_name = chunks(&names).map(|names| ("thread_id", names));
+        for (link, ids) in by_message.chain(by_name) {
+            let runs = self.linked_runs(scope, link, ids).await?;
             was_cut |= runs.len() >= RUNS_PER_QUERY;
             linked.extend(runs.into_iter().map(|run| (run.name(), run)));
         }
@@ -245,7 +253,7 @@ impl Store {
             at = at.sql(),
             without_heirs = sql::without_heirs(scope.sql(), at.sql(), of.lending),
             per_thread = wanted.ids_of_thread + 1,
-            most = wanted.ids.saturating_mul(2),
+            most = wanted.rows(),
         );
         let query = sql::grouped(self.bounded_query(&sql));
         at.fill(keys.fill(scope.fill(query))).rows().await
@@ -255,12 +263,13 @@ impl Store {
     async fn linked_runs(
         &self,
         scope: &Conditions,
-        ids: &[&str],
         link: &str,
+        ids: &[&str],
     ) -> Result<Vec<Linked>, StoreError> {
         let mut links = Conditions::default();
         let ids = ids.iter().map(|id| (*id).to_owned()).collect();
-        links.and_with(link, "ids", Value::Texts(ids));
+        let link = format!("{link} IN {{ids:Array(String)}}");
+        links.and_with(&link, "ids", Value::Texts(ids));
         let sql = format!(
             "SELECT project_id, app_id, run_id, parent_run_id, root_run_id, thread_id, total_cost, \
                total_tokens_with_children \
@@ -297,9 +306,7 @@ impl Store {
         let roots: Vec<&str> = roots.into_iter().collect();
         let mut parents = HashMap::new();
         for roots in chunks(&roots) {
-            let runs = self
-                .linked_runs(scope, roots, "root_run_id IN {ids:Array(String)}")
-                .await?;
+            let runs = self.linked_runs(scope, "root_run_id", roots).await?;
             parents.extend(runs.into_iter().map(|run| (run.name(), run.parent_run_id)));
         }
         Ok(parents)

@@ -7,7 +7,7 @@ use schemas::filter::FeedbackFilter;
 use schemas::thread::{GroupedBy, ThreadPlace};
 use serde::Deserialize;
 
-use super::sql::{self, PLACE};
+use super::sql::{self, OWNER, PLACE};
 use super::{Asked, ThreadRecord, Totals};
 use crate::client::Store;
 use crate::error::StoreError;
@@ -106,12 +106,14 @@ pub(super) fn rows_of_threads(scope: &str, columns: &str, may_inherit: bool) -> 
     if !may_inherit {
         return own;
     }
-    let runs = sql::runs_of_threads(scope);
+    // All messages of the runs in question, each with its own thread or that which its run lends.
     format!(
-        "{own} UNION ALL SELECT runs.owner AS key, heirs.* EXCEPT (heir) FROM (\
-           SELECT run_key AS heir, {columns} FROM messages \
-           WHERE {scope} AND thread_key = 0 AND run_key IN (SELECT run_key FROM ({runs}))) AS heirs \
-         INNER JOIN ({runs}) AS runs ON runs.run_key = heirs.heir"
+        "SELECT * FROM (\
+           SELECT if(thread_key != 0, thread_key, toUInt64(minIf({OWNER}, thread_key != 0) OVER (PARTITION BY run_key))) AS key, \
+             {columns} \
+           FROM messages WHERE {scope} AND run_key IN (\
+             SELECT run_key FROM messages WHERE {scope} AND thread_key IN {{keys:Array(UInt64)}})) \
+         WHERE key IN {{keys:Array(UInt64)}}"
     )
 }
 

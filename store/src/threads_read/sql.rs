@@ -13,7 +13,7 @@ pub(super) const MS: &str = "toUnixTimestamp64Milli(timestamp)";
 pub(super) const PLACE: &str =
     "bitOr(bitShiftLeft(toUInt256(toUnixTimestamp64Milli(timestamp)), 128), toUInt256(event_id))";
 /// (timestamp, thread) as one number: the least of a run's messages says which thread the run belongs to.
-const OWNER: &str =
+pub(super) const OWNER: &str =
     "bitOr(bitShiftLeft(toUInt128(toUnixTimestamp64Milli(timestamp)), 64), toUInt128(thread_key))";
 
 /// A stretch of time, both ends included.
@@ -97,16 +97,6 @@ pub(super) fn without_heirs(scope: &str, asking: &str, how: Lending) -> String {
             lending(scope, asking, how)
         ),
     }
-}
-
-/// `run_key` and `owner` of the runs that belong to the threads of `keys`.
-pub(super) fn runs_of_threads(scope: &str) -> String {
-    format!(
-        "SELECT run_key, toUInt64(min({OWNER})) AS owner FROM messages \
-         WHERE {scope} AND thread_key != 0 AND run_key IN (\
-           SELECT run_key FROM messages WHERE {scope} AND thread_key IN {{keys:Array(UInt64)}}) \
-         GROUP BY run_key HAVING owner IN {{keys:Array(UInt64)}}"
-    )
 }
 
 /// `run_key` of the runs and messages whose newest rating is this; for `none`, of those that have any. Words alone do
