@@ -115,32 +115,32 @@ impl Layout {
     /// `at` are conditions on the key, `filter` those on anything.
     fn sql(&self, columns: &str, at: &Conditions, filter: &Conditions) -> String {
         let (at, filter) = (at.sql(), filter.sql());
+        if self.settled.is_empty() {
+            // Partitions that came meanwhile included.
+            return format!("(SELECT {columns} FROM runs FINAL PREWHERE {at} WHERE {filter})");
+        }
         let apart = if self.merged.is_empty() {
             "1"
         } else {
             "_partition_id NOT IN {merged_partitions:Array(String)}"
         };
-        let mut branches = Vec::new();
-        if !self.settled.is_empty() {
-            let starts = format!(
-                "(SELECT started_at FROM runs WHERE {at} AND {apart} AND _part NOT IN {{settled_parts:Array(String)}})"
-            );
-            branches.push(format!(
+        let starts = format!(
+            "(SELECT started_at FROM runs WHERE {at} AND {apart} AND _part NOT IN {{settled_parts:Array(String)}})"
+        );
+        let mut branches = vec![
+            format!(
                 "SELECT {columns} FROM runs WHERE _part IN {{settled_parts:Array(String)}} AND {at} AND is_deleted = 0 \
                  AND started_at NOT IN {starts} AND {filter}"
-            ));
-            branches.push(format!(
+            ),
+            format!(
                 "SELECT {columns} FROM runs FINAL PREWHERE {at} AND {apart} AND started_at IN {starts} WHERE {filter}"
-            ));
-        }
+            ),
+        ];
         if !self.merged.is_empty() {
             branches.push(format!(
                 "SELECT {columns} FROM runs FINAL PREWHERE {at} AND _partition_id IN {{merged_partitions:Array(String)}} \
                  WHERE {filter}"
             ));
-        }
-        if branches.is_empty() {
-            branches.push(format!("SELECT {columns} FROM runs WHERE 0"));
         }
         format!("({})", branches.join(" UNION ALL "))
     }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use prometheus::Registry;
-use store::Store;
 use store::engine::{Engine, EngineConfig, Program};
 use store::metrics::Metrics;
+use store::{Store, StoreConfig};
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
@@ -67,7 +67,11 @@ pub(crate) async fn open(runs: u64, folder: PathBuf) -> Result<Filled, Failure> 
         arguments: vec!["engine".into()],
     };
     let engine = Engine::start(EngineConfig::new(program, folder), metrics.clone())?;
-    let config = engine.store_config("list_bench");
+    let config = StoreConfig {
+        // A machine that does other things too gives slow numbers, not none.
+        query_timeout: Duration::from_secs(60),
+        ..engine.store_config("list_bench")
+    };
     let client = clickhouse::Client::default()
         .with_url(&config.url)
         .with_user(&config.user)
