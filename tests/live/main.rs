@@ -15,3 +15,4 @@ mod prices;
 mod reference;
 mod stops;
 mod tenancy;
+mod threads;
