@@ -8,6 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
+/// One replacement in a generation; changes are counted below it.
+const REPLACED: u64 = 1 << 32;
+
+/// Whether tables were replaced between two generations, and not only changed.
+pub(crate) fn is_replaced(before: u64, after: u64) -> bool {
+    before / REPLACED != after / REPLACED
+}
+
 /// The gate of one process. Clones are the same gate.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
@@ -40,9 +48,14 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// The tables hold other rows now than the workers wrote.
+    /// The tables hold fewer or other rows now than the workers wrote, but of no run that had none before.
     pub fn tables_changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// There may be rows now of runs that had none: what workers know of which runs there are is old.
+    pub fn tables_replaced(&self) {
+        self.generation.fetch_add(REPLACED, Ordering::AcqRel);
     }
 }
 

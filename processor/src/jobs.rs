@@ -8,6 +8,7 @@
 //! closes the [`Gate`] and exchanges whole tables or partitions while no worker is in the middle of a step.
 
 mod desk;
+mod rebuild;
 mod recalculate;
 mod retention;
 mod schedule;
@@ -22,6 +23,7 @@ use store::jobs::{Job, JobKind, JobState};
 use store::{Store, StoreError};
 use tokio::sync::watch;
 
+use crate::ProcessorError;
 use crate::gate::Gate;
 use crate::patient::Pause;
 use crate::processor::stopped_by;
@@ -68,9 +70,9 @@ pub(crate) enum JobError {
     /// Somebody cancelled it, or another process took it over.
     #[error("the job is not this runner's any more")]
     Gone,
-    /// A kind of work that this program cannot do.
-    #[error("this program does not know how to do that")]
-    NotKnown,
+    /// Folding.
+    #[error("folding: {0}")]
+    Fold(#[from] ProcessorError),
     /// What is in the job's row cannot be read.
     #[error("the job's row cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -81,6 +83,7 @@ impl JobError {
         match self {
             Self::Store(error) => error.is_retryable(),
             Self::Log(error) => error.is_retryable(),
+            Self::Fold(ProcessorError::Store(error)) => error.is_retryable(),
             _ => false,
         }
     }
@@ -170,7 +173,7 @@ async fn run_kind(desk: &mut Desk) -> Result<(), JobError> {
     match desk.job.kind {
         JobKind::Recalculate => recalculate::run(desk).await,
         JobKind::Retention => retention::run(desk).await,
-        JobKind::Rebuild | JobKind::Check => Err(JobError::NotKnown),
+        JobKind::Rebuild | JobKind::Check => rebuild::run(desk).await,
     }
 }
 

@@ -80,6 +80,20 @@ impl Known {
         })
     }
 
+    /// Adds what the table says now: rows were put there that nobody told of.
+    pub async fn learn(&self, tables: &dyn Tables) -> Result<(), StoreError> {
+        let add = |set: &RwLock<GrowingSet>, hash| {
+            set.write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(hash);
+        };
+        tables.known_runs(&mut |hash| add(&self.runs, hash)).await?;
+        tables
+            .waiting_parents(&mut |hash| add(&self.waiting, hash))
+            .await?;
+        Ok(())
+    }
+
     /// Whether the run may have a row.
     pub fn may_be_stored(&self, hash: u64) -> bool {
         self.runs

@@ -29,6 +29,14 @@ fn by_days<R>(rows: &[R], time_ms: impl Fn(&R) -> i64) -> Vec<Vec<&R>> {
         .collect()
 }
 
+/// Stores rows of `runs`, few days at a time.
+pub(crate) async fn insert_runs(store: &Store, rows: &[RunRow<'_>]) -> Result<(), StoreError> {
+    for rows in by_days(rows, |row| row.started_at) {
+        store.insert_runs(rows.into_iter()).await?;
+    }
+    Ok(())
+}
+
 /// Everything one step stores. Borrowed from the step.
 #[derive(Debug, Default)]
 pub struct Rows<'a> {
@@ -112,12 +120,7 @@ impl Tables for Store {
             }
             Ok::<_, StoreError>(())
         };
-        let insert_runs = async {
-            for rows in by_days(&rows.runs, |row| row.started_at) {
-                self.insert_runs(rows.into_iter()).await?;
-            }
-            Ok::<_, StoreError>(())
-        };
+        let insert_first = insert_runs(self, &rows.runs);
         let insert_messages = async {
             for rows in by_days(&rows.messages, |row| row.timestamp) {
                 self.insert_messages(rows.into_iter()).await?;
@@ -127,11 +130,8 @@ impl Tables for Store {
             }
             Ok::<_, StoreError>(())
         };
-        tokio::try_join!(insert_events, insert_runs, insert_messages)?;
-        for rows in by_days(&rows.causes, |row| row.started_at) {
-            self.insert_runs(rows.into_iter()).await?;
-        }
-        Ok(())
+        tokio::try_join!(insert_events, insert_first, insert_messages)?;
+        insert_runs(self, &rows.causes).await
     }
 
     async fn load_states_at(

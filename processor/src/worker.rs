@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::batch::Sources;
 use crate::decode::{self, Poison};
+use crate::gate::is_replaced;
 use crate::hot::HotRuns;
 use crate::known::Known;
 use crate::patient::{Patient, Pause};
@@ -234,6 +235,14 @@ impl Worker {
         if generation != self.generation {
             // Somebody put other rows in place of those this worker knows.
             hot.clear();
+            if is_replaced(self.generation, generation) {
+                match known.learn(&tables).await {
+                    Ok(()) => {}
+                    // Told to stop while the store is away: the records stay in the log.
+                    Err(error) if error.is_retryable() => return Ok(false),
+                    Err(error) => return Err(error.into()),
+                }
+            }
             self.generation = generation;
         }
         let prices = processor.parts.prices.borrow().clone();

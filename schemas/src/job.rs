@@ -73,3 +73,35 @@ pub struct ProjectRetention {
     /// Bytes on disk, nearly.
     pub bytes: u64,
 }
+
+/// What a [`Rebuild`] came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebuildReport {
+    /// Runs of which there are events, but no row.
+    pub missing: u64,
+    /// Rows that the events make none like.
+    pub extra: u64,
+    /// Rows that the events make otherwise.
+    pub different: u64,
+    /// Rows that only cost something else because the price table changed: `spindle recalculate` mends them.
+    pub repriced: u64,
+    /// Rows of which no event is stored: they were brought over as they are.
+    pub carried_over: u64,
+    /// Some of those that differ.
+    pub examples: Vec<DifferentRun>,
+}
+
+/// A run whose row is not what its events make.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DifferentRun {
+    /// The project.
+    pub project_id: String,
+    /// The app.
+    pub app_id: String,
+    /// The run.
+    pub run_id: String,
+    /// `missing`, `extra` or `different`.
+    pub kind: String,
+    /// The columns that differ.
+    pub columns: Vec<String>,
+}

@@ -21,6 +21,8 @@ pub struct Store {
     pub(crate) job_changes: Arc<watch::Sender<u64>>,
     /// One change of a job at a time: each is a look and then a write.
     pub(crate) job_turn: Arc<Mutex<()>>,
+    /// The table of runs that a processor's look-ups and inserts go to: `runs`, but for a rebuild.
+    pub(crate) runs: &'static str,
 }
 
 /// Numbers for the report on the database in use.
@@ -68,6 +70,7 @@ impl Store {
             reads,
             job_changes: Arc::new(watch::Sender::new(0)),
             job_turn: Arc::default(),
+            runs: "runs",
         })
     }
 

@@ -103,7 +103,11 @@ impl Store {
     ) -> Result<Sent, StoreError> {
         let statement = format!(
             "INSERT INTO {}({}) FORMAT RowBinary",
-            T::TABLE,
+            if T::TABLE == "runs" {
+                self.runs
+            } else {
+                T::TABLE
+            },
             T::columns()
         );
         let mut insert = self.client.insert_formatted_with(statement).with_timeouts(

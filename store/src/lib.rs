@@ -34,6 +34,7 @@ pub mod metrics;
 pub mod migrations;
 pub mod prices;
 pub mod reads;
+pub mod rebuild;
 pub mod retention;
 mod row_binary;
 pub mod rows;

@@ -26,7 +26,7 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3600);
 const STATEMENT_MEMORY_BYTES: u64 = 1 << 30;
 
 /// The hash of a row's run; as [`crate::states::run_hash`].
-const RUN: &str = "xxh3(concat(project_id, '\\0', app_id, '\\0', run_id))";
+pub(crate) const RUN: &str = "xxh3(concat(project_id, '\\0', app_id, '\\0', run_id))";
 /// The hash of the parent it names.
 const PARENT: &str = "xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id))";
 /// A read of current rows: keys never leave their partition, and no index hides the newer row of a key.

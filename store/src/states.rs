@@ -134,8 +134,9 @@ impl Store {
         app: &str,
         run_ids: &[&str],
     ) -> Result<Vec<StoredRun>, StoreError> {
+        let runs = self.runs;
         let sql = format!(
-            "SELECT {STATE_COLUMNS}, {TOTALS}, state FROM runs \
+            "SELECT {STATE_COLUMNS}, {TOTALS}, state FROM {runs} \
              WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND run_id IN {{ids:Array(String)}} \
              ORDER BY version DESC LIMIT 1 BY started_at, run_id"
         );
@@ -160,18 +161,19 @@ impl Store {
         &self,
         project: &str,
         app: &str,
-        runs: &[(&str, UnixMs)],
+        placed: &[(&str, UnixMs)],
     ) -> Result<Vec<StoredRun>, StoreError> {
+        let runs = self.runs;
         let sql = format!(
-            "SELECT {STATE_COLUMNS}, {TOTALS}, state FROM runs \
+            "SELECT {STATE_COLUMNS}, {TOTALS}, state FROM {runs} \
              WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND run_id IN {{ids:Array(String)}} \
                AND started_at >= fromUnixTimestamp64Milli({{first:Int64}}, 'UTC') \
                AND started_at <= fromUnixTimestamp64Milli({{last:Int64}}, 'UTC') \
              ORDER BY version DESC LIMIT 1 BY started_at, run_id"
         );
-        let ids: Vec<&str> = runs.iter().map(|(run_id, _)| *run_id).collect();
-        let mut found = Vec::with_capacity(runs.len());
-        let mut starts = runs.iter().map(|(_, started_at)| *started_at);
+        let ids: Vec<&str> = placed.iter().map(|(run_id, _)| *run_id).collect();
+        let mut found = Vec::with_capacity(placed.len());
+        let mut starts = placed.iter().map(|(_, started_at)| *started_at);
         for ids in chunks(&ids) {
             let starts: Vec<UnixMs> = starts.by_ref().take(ids.len()).collect();
             let query = self.bounded_query_within(&sql, LOOKUP_BOUNDS);
@@ -196,11 +198,12 @@ impl Store {
         parent_ids: &[&str],
         mut each: impl FnMut(ChildTotals) + Send,
     ) -> Result<(), StoreError> {
+        let runs = self.runs;
         let sql = format!(
             "SELECT run_id, parent_run_id, totals FROM (\
-               SELECT run_id, parent_run_id, is_deleted, {TOTALS} FROM runs \
+               SELECT run_id, parent_run_id, is_deleted, {TOTALS} FROM {runs} \
                WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND (started_at, run_id) IN (\
-                 SELECT started_at, run_id FROM runs \
+                 SELECT started_at, run_id FROM {runs} \
                  WHERE project_id = {{project:String}} AND app_id = {{app:String}} \
                    AND parent_run_id IN {{ids:Array(String)}}) \
                ORDER BY version DESC LIMIT 1 BY started_at, run_id) \
@@ -229,17 +232,20 @@ impl Store {
         parent_ids: &[&str],
     ) -> Result<Vec<Child>, StoreError> {
         // The inner query finds keys that ever had such a parent; the outer keeps those that still have.
-        let sql = "SELECT run_id, parent_run_id FROM (\
-                     SELECT run_id, parent_run_id, is_deleted FROM runs \
-                     WHERE project_id = {project:String} AND app_id = {app:String} AND (started_at, run_id) IN (\
-                       SELECT started_at, run_id FROM runs \
-                       WHERE project_id = {project:String} AND app_id = {app:String} \
-                         AND parent_run_id IN {ids:Array(String)}) \
+        let runs = self.runs;
+        let sql = format!(
+            "SELECT run_id, parent_run_id FROM (\
+                     SELECT run_id, parent_run_id, is_deleted FROM {runs} \
+                     WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND (started_at, run_id) IN (\
+                       SELECT started_at, run_id FROM {runs} \
+                       WHERE project_id = {{project:String}} AND app_id = {{app:String}} \
+                         AND parent_run_id IN {{ids:Array(String)}}) \
                      ORDER BY version DESC LIMIT 1 BY started_at, run_id) \
-                   WHERE is_deleted = 0 AND parent_run_id IN {ids:Array(String)} ORDER BY run_id LIMIT {most:UInt64}";
+                   WHERE is_deleted = 0 AND parent_run_id IN {{ids:Array(String)}} ORDER BY run_id LIMIT {{most:UInt64}}"
+        );
         let mut found = Vec::new();
         for ids in chunks(parent_ids) {
-            let query = self.bounded_query_within(sql, LOOKUP_BOUNDS);
+            let query = self.bounded_query_within(&sql, LOOKUP_BOUNDS);
             let most = CHILDREN_MAX - found.len();
             let query = query.param("project", project).param("app", app);
             found.extend(
@@ -258,8 +264,9 @@ impl Store {
 
     /// Calls `each` with [`run_hash`] of every run that has a row, some of them several times; returns how often.
     pub async fn known_runs(&self, each: impl FnMut(u64) + Send) -> Result<u64, StoreError> {
+        let runs = self.runs;
         self.stream_hashes(
-            "SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', run_id)) FROM runs",
+            &format!("SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', run_id)) FROM {runs}"),
             each,
         )
         .await
@@ -268,9 +275,12 @@ impl Store {
     /// Calls `each` with [`run_hash`] of every parent that a run names without being rooted elsewhere: parents
     /// that were not known when the run was written. Some of them may be known by now, none is left out.
     pub async fn waiting_parents(&self, each: impl FnMut(u64) + Send) -> Result<u64, StoreError> {
-        let sql = "SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id)) FROM runs \
-                   WHERE is_deleted = 0 AND parent_run_id != '' AND root_run_id = run_id";
-        self.stream_hashes(sql, each).await
+        let runs = self.runs;
+        let sql = format!(
+            "SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id)) FROM {runs} \
+             WHERE is_deleted = 0 AND parent_run_id != '' AND root_run_id = run_id"
+        );
+        self.stream_hashes(&sql, each).await
     }
 
     async fn stream_hashes(

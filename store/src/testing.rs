@@ -102,6 +102,14 @@ pub async fn database() -> Result<TestDatabase, StoreError> {
     Ok(TestDatabase { store })
 }
 
+impl TestDatabase {
+    /// Runs a statement as it stands: to put into the tables what this program never would.
+    pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
+        let limit = std::time::Duration::from_secs(60);
+        self.store.execute(sql, limit).await
+    }
+}
+
 impl Deref for TestDatabase {
     type Target = Store;
 

@@ -5,6 +5,7 @@
 mod deployment;
 mod fold;
 mod memory_tables;
+mod rebuild;
 mod recalculate;
 mod reference;
 mod retention;

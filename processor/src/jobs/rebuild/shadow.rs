@@ -1,0 +1,165 @@
+//! The processor's step over the second table: the same code, other rows.
+
+use async_trait::async_trait;
+use eventlog::{Position, StoredRecord};
+use prometheus::Registry;
+use schemas::ids::{AppId, ProjectId};
+use schemas::price::PriceTable;
+use schemas::record::RecordHeader;
+use store::rebuild::FoldEvent;
+use store::states::{Child, ChildTotals, StoredRun};
+use store::{Store, StoreError};
+
+use super::super::desk::record;
+use super::super::{JobError, JobParts};
+use crate::batch::{Scope, Sources};
+use crate::config::ProcessorConfig;
+use crate::hot::HotRuns;
+use crate::known::Known;
+use crate::metrics::Metrics;
+use crate::step;
+use crate::tables::{Rows, Tables, insert_runs};
+
+/// Memory for the states of runs that may change again soon.
+const HOT_BYTES: u64 = 64 << 20;
+
+/// The second table, and what is known of it.
+pub(super) struct Shadow {
+    tables: ShadowTables,
+    known: Known,
+    hot: HotRuns,
+    /// Counts nothing that anybody sees: these events were counted when they were first stored (P4).
+    metrics: Metrics,
+}
+
+impl Shadow {
+    /// Over the second table as it is.
+    pub(super) async fn new(parts: &JobParts) -> Result<Self, JobError> {
+        let tables = ShadowTables(parts.store.shadow());
+        let known = Known::load(&tables).await?;
+        let metrics = Metrics::new(&Registry::new()).map_err(StoreError::from)?;
+        let hot = HotRuns::new(&ProcessorConfig {
+            workers: 1,
+            hot_bytes: HOT_BYTES,
+            ..ProcessorConfig::default()
+        });
+        Ok(Self {
+            tables,
+            known,
+            hot,
+            metrics,
+        })
+    }
+
+    /// One step.
+    pub(super) async fn fold(
+        &self,
+        events: Vec<FoldEvent>,
+        prices: &PriceTable,
+    ) -> Result<(), JobError> {
+        // Rows keep a time of writing near that of the row they are made after, so that nobody who follows what
+        // changes takes all of them for news.
+        let newest_ms = events.iter().map(|event| event.received_at).max();
+        let records = records(events);
+        let sources = Sources {
+            tables: &self.tables,
+            hot: &self.hot,
+            known: &self.known,
+            prices,
+            metrics: &self.metrics,
+            careful: false,
+        };
+        step::store(&records, sources, newest_ms.unwrap_or_default())
+            .await
+            .map(|_| ())
+            .map_err(JobError::from)
+    }
+}
+
+/// Events as records of the log: one for each run of events of one app that were accepted at the same time.
+fn records(events: Vec<FoldEvent>) -> Vec<StoredRecord> {
+    let mut records = Vec::new();
+    let mut rest = events.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let mut payload = b"{\"events\":[".to_vec();
+        payload.extend_from_slice(&first.payload);
+        let mut count = 1;
+        let is_of_record = |event: &FoldEvent| {
+            (&event.project_id, &event.app_id, event.received_at)
+                == (&first.project_id, &first.app_id, first.received_at)
+        };
+        while let Some(event) = rest.next_if(is_of_record) {
+            payload.push(b',');
+            payload.extend_from_slice(&event.payload);
+            count += 1;
+        }
+        payload.extend_from_slice(b"]}");
+        let header = RecordHeader {
+            project: ProjectId::new(first.project_id),
+            app: AppId::new(first.app_id),
+            received_at_ms: first.received_at,
+            events: count,
+        };
+        records.push(StoredRecord {
+            // Versions begin at the bottom: whoever writes a run later goes above what is stored (P3).
+            position: Position {
+                partition: 0,
+                offset: 0,
+            },
+            record: record((header.key(), header.encode(), payload)),
+        });
+    }
+    records
+}
+
+/// Look-ups and inserts of runs in the second table; everything else is stored already.
+struct ShadowTables(Store);
+
+#[async_trait]
+impl Tables for ShadowTables {
+    async fn load_states(
+        &self,
+        scope: &Scope,
+        run_ids: &[&str],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        Tables::load_states(&self.0, scope, run_ids).await
+    }
+
+    async fn load_states_at(
+        &self,
+        scope: &Scope,
+        runs: &[(&str, i64)],
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        Tables::load_states_at(&self.0, scope, runs).await
+    }
+
+    async fn child_totals(
+        &self,
+        scope: &Scope,
+        parent_ids: &[&str],
+        each: &mut (dyn FnMut(ChildTotals) + Send),
+    ) -> Result<(), StoreError> {
+        Tables::child_totals(&self.0, scope, parent_ids, each).await
+    }
+
+    async fn children_of(
+        &self,
+        scope: &Scope,
+        parent_ids: &[&str],
+    ) -> Result<Vec<Child>, StoreError> {
+        Tables::children_of(&self.0, scope, parent_ids).await
+    }
+
+    async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
+        insert_runs(&self.0, &rows.runs).await?;
+        insert_runs(&self.0, &rows.causes).await
+    }
+
+    async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+        Tables::known_runs(&self.0, each).await
+    }
+
+    async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+        Tables::waiting_parents(&self.0, each).await
+    }
+}
