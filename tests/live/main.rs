@@ -7,6 +7,7 @@
 
 mod disk;
 mod harness;
+mod jobs;
 mod kills;
 mod listener;
 mod load;
