@@ -6,6 +6,7 @@
 
 mod by_time;
 mod by_value;
+mod export;
 mod keys;
 mod moved;
 mod row;
@@ -15,6 +16,7 @@ use schemas::cursor::Cursor;
 use schemas::filter::{RunQuery, Sort};
 use schemas::timestamp::UnixMs;
 
+pub use export::{ExportPosition, ExportStart, RunExport};
 pub use row::RunRecord;
 pub use tree::Tree;
 
@@ -101,17 +103,7 @@ impl Store {
     ) -> Result<ListedRuns, StoreError> {
         let scope = scope(projects);
         let filter = conditions(&query.filter, now_ms);
-        let reach = match &query.filter {
-            filter
-                if filter.user_email.is_some()
-                    || filter.thread_id.is_some()
-                    || filter.parent_run_id.is_some() =>
-            {
-                Reach::Few
-            }
-            _ if filter.sql() == "1" || filter.sql() == "app_id = {app:String}" => Reach::Most,
-            _ => Reach::Some,
-        };
+        let reach = Reach::of(&query.filter, &filter);
         let filter = filter.with(&start_bounds(&query.filter));
         let scan = Scan {
             scope: &scope,

@@ -4,7 +4,7 @@
 //! keys are read merged and asked again. The current row of a run that matches is itself among the candidates, so
 //! none is missed; a row that was replaced meanwhile fails the second step (P3).
 
-use schemas::filter::Sort;
+use schemas::filter::{RunFilter, Sort};
 use schemas::timestamp::UnixMs;
 
 use super::keys::{Key, seek};
@@ -26,6 +26,10 @@ const FIRST_INDEXED_WINDOW_MS: i64 = 24 * 60 * MINUTE_MS;
 const GROWTH: i64 = 64;
 /// A window that would leave less than this many times itself takes in all that is left.
 const REST: i64 = 2;
+
+/// More candidates than this are read as the range they lie in instead of by their keys: about where one query of
+/// the one kind costs as much as two of the other.
+const DENSE_KEYS: usize = 2_000;
 
 /// What is asked of one list.
 pub(super) struct Scan<'a> {
@@ -49,6 +53,20 @@ pub(super) enum Reach {
     Some,
     /// What an index leads to.
     Few,
+}
+
+impl Reach {
+    /// What the shape of a filter tells; `conditions` are those of the filter without the bounds on the start.
+    pub(super) fn of(filter: &RunFilter, conditions: &Conditions) -> Self {
+        let is_indexed = filter.user_email.is_some()
+            || filter.thread_id.is_some()
+            || filter.parent_run_id.is_some();
+        match conditions.sql() {
+            _ if is_indexed => Reach::Few,
+            "1" | "app_id = {app:String}" => Reach::Most,
+            _ => Reach::Some,
+        }
+    }
 }
 
 /// How far the list has been read.
@@ -223,7 +241,13 @@ impl Scan<'_> {
 
     /// The current rows at these keys that still match, in the order of the list.
     async fn verified(&self, store: &Store, keys: &[Key]) -> Result<Vec<RunRecord>, StoreError> {
-        let mut rows = store.current_rows(self.scope, keys, self.filter).await?;
+        let mut rows = if keys.len() > DENSE_KEYS {
+            store
+                .current_rows_between(self.scope, keys, self.filter)
+                .await?
+        } else {
+            store.current_rows(self.scope, keys, self.filter).await?
+        };
         rows.sort_by_cached_key(Key::of);
         if self.descending() {
             rows.reverse();

@@ -10,12 +10,17 @@ use super::RunRecord;
 use super::row::LIST_COLUMNS;
 use crate::client::Store;
 use crate::error::StoreError;
-use crate::filter_sql::{Conditions, Value};
+use crate::filter_sql::{Conditions, Value, time};
 use crate::reads::BoundedQuery;
 
 /// Keys in one query, and bytes of their ids: a parameter may have 128 KiB, and escaping can double it.
 const KEYS_PER_QUERY: usize = 1200;
 const KEY_BYTES_PER_QUERY: usize = 56 << 10;
+
+/// A range with more rows than this for each that is wanted is read by moments.
+const SPARSE: u64 = 4;
+/// Bytes of the rows of one range: some thousand runs of the usual kind many times over.
+const RANGE_BYTES: usize = 32 << 20;
 
 /// The key of a run in the table, in the order in which lists break ties.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Row, Deserialize)]
@@ -79,6 +84,57 @@ impl Store {
             found.extend(far);
         }
         Ok(found)
+    }
+
+    /// The same for more keys than one query can name: the range they lie in, and in it the moments at which
+    /// something matches.
+    pub(super) async fn current_rows_between(
+        &self,
+        scope: &Conditions,
+        keys: &[Key],
+        filter: &Conditions,
+    ) -> Result<Vec<RunRecord>, StoreError> {
+        let times = keys.iter().map(|key| key.started_at);
+        let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
+            return Ok(Vec::new());
+        };
+        let mut at = scope.clone();
+        at.and_with(
+            "started_at >= fromUnixTimestamp64Milli({first:Int64}, 'UTC')",
+            "first",
+            time(first),
+        );
+        at.and_with(
+            "started_at <= fromUnixTimestamp64Milli({last:Int64}, 'UTC')",
+            "last",
+            time(last),
+        );
+        let (at_sql, filter_sql) = (at.sql(), filter.sql());
+        // All rows of a key share their start, so asking for it before the merge hides none of them from it. It is
+        // worth asking where most rows of the range are others: 5,000 of 5,000 took 450 ms with it and 80 ms without.
+        let there = format!("SELECT count() FROM runs WHERE {at_sql}");
+        let is_sparse = filter_sql != "1" && {
+            let rows: u64 = at.fill(self.bounded_query(&there)).one().await?;
+            rows > SPARSE * keys.len() as u64
+        };
+        let moments = if is_sparse {
+            format!(
+                " AND started_at IN (SELECT started_at FROM runs WHERE {at_sql} AND {filter_sql})"
+            )
+        } else {
+            String::new()
+        };
+        let sql = format!(
+            "SELECT {LIST_COLUMNS} FROM runs FINAL PREWHERE {at_sql}{moments} WHERE {filter_sql}"
+        );
+        let query = merged(seek(self.bounded_query(&sql)))
+            .setting("max_result_bytes", RANGE_BYTES.to_string());
+        let rows: Vec<RunRecord> = filter.fill(at.fill(query)).rows().await?;
+        let wanted: HashSet<&Key> = keys.iter().collect();
+        Ok(rows
+            .into_iter()
+            .filter(|row| wanted.contains(&Key::of(row)))
+            .collect())
     }
 
     async fn rows_at(

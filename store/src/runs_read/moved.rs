@@ -22,7 +22,7 @@ const MOVES: usize = 10_000;
 const MOVES_PER_PAGE: usize = 1000;
 
 /// A run in its project and app.
-type Name = (String, String, String);
+pub(super) type Name = (String, String, String);
 
 /// Where runs were that moved since the listing began.
 #[derive(Debug, Default)]
@@ -62,6 +62,20 @@ impl Moved {
         self.starts.is_empty()
     }
 
+    /// Where the run of this name was, if it moved.
+    pub(super) fn was_at(&self, name: &Name) -> Option<Key> {
+        let started_at = *self.starts.get(name)?;
+        let (project, app, run) = name;
+        Some(place((project, app, run), started_at))
+    }
+
+    /// Where all of them were, in no order.
+    pub(super) fn places(&self) -> impl Iterator<Item = Key> + '_ {
+        self.starts
+            .iter()
+            .map(|((project, app, run), started_at)| place((project, app, run), *started_at))
+    }
+
     /// Whether the run of this row has another place in this listing than its own.
     pub(super) fn contains(&self, row: &RunRecord) -> bool {
         !self.starts.is_empty() && self.starts.contains_key(&name_of(row))
@@ -89,14 +103,7 @@ impl Moved {
             None
         };
         let mut places: Vec<Key> = self
-            .starts
-            .iter()
-            .map(|((project_id, app_id, run_id), started_at)| Key {
-                started_at: *started_at,
-                project_id: project_id.clone(),
-                app_id: app_id.clone(),
-                run_id: run_id.clone(),
-            })
+            .places()
             .filter(|place| {
                 before(after, place) && end.as_ref().is_none_or(|end| before(place, end))
             })
@@ -129,7 +136,7 @@ impl Moved {
 
 impl Store {
     /// The current rows of these runs, wherever they are now, that fulfil the conditions.
-    async fn runs_named(
+    pub(super) async fn runs_named(
         &self,
         scope: &Conditions,
         runs: &[Key],
@@ -163,7 +170,16 @@ pub(super) fn by_run_index(query: crate::reads::BoundedQuery) -> crate::reads::B
         )
 }
 
-fn name_of(row: &RunRecord) -> Name {
+fn place((project_id, app_id, run_id): (&str, &str, &str), started_at: UnixMs) -> Key {
+    Key {
+        started_at,
+        project_id: project_id.to_owned(),
+        app_id: app_id.to_owned(),
+        run_id: run_id.to_owned(),
+    }
+}
+
+pub(super) fn name_of(row: &RunRecord) -> Name {
     (
         row.project_id.clone(),
         row.app_id.clone(),

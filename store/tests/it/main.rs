@@ -8,6 +8,7 @@
 
 mod credentials;
 mod engine;
+mod exports;
 mod jobs;
 mod lists;
 mod prices;
