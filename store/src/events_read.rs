@@ -1,4 +1,4 @@
-//! Reading the events of one run back.
+//! Reading the events of runs back.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -81,5 +81,88 @@ impl Store {
             found.events.push(event);
         }
         Ok(found)
+    }
+}
+
+/// Names a run whose events are wanted together with those of others.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedRun<'a> {
+    /// The app.
+    pub app: &'a str,
+    /// The run.
+    pub run_id: &'a str,
+    /// Its start, Unix milliseconds.
+    pub started_at: i64,
+}
+
+/// An event of one of several runs.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct EventOfRuns {
+    /// The app.
+    pub app_id: String,
+    /// The run.
+    pub run_id: String,
+    /// Identity.
+    pub event_id: u128,
+    /// The event's own JSON bytes.
+    #[serde(with = "raw_bytes")]
+    pub payload: Vec<u8>,
+}
+
+impl Store {
+    /// The events of these runs of one project that their folds are made of, in no order, some of them perhaps twice;
+    /// `None` when they have more than `max_bytes`: ask for fewer runs. At most a few hundred runs: their ids travel
+    /// as one parameter.
+    pub async fn events_of_runs(
+        &self,
+        project: &str,
+        runs: &[NamedRun<'_>],
+        max_bytes: usize,
+    ) -> Result<Option<Vec<EventOfRuns>>, StoreError> {
+        let ids: Vec<&str> = runs.iter().map(|run| run.run_id).collect();
+        let mut apps: Vec<&str> = runs.iter().map(|run| run.app).collect();
+        apps.sort_unstable();
+        apps.dedup();
+        let starts = runs.iter().map(|run| run.started_at);
+        let (Some(first), Some(last)) = (starts.clone().min(), starts.max()) else {
+            return Ok(Some(Vec::new()));
+        };
+        // Versions that were replaced know fewer events, so all of them together span no less than the current ones.
+        let span = "SELECT min(first_event_at), max(last_event_at) FROM runs \
+                    WHERE project_id = {project:String} AND run_id IN {runs:Array(String)} \
+                      AND started_at >= fromUnixTimestamp64Milli({first:Int64}, 'UTC') \
+                      AND started_at <= fromUnixTimestamp64Milli({last:Int64}, 'UTC')";
+        let (first, last): (i64, i64) = self
+            .bounded_query(span)
+            .param("project", project)
+            .param("runs", &ids)
+            .param("first", first)
+            .param("last", last)
+            .one()
+            .await?;
+        let sql = "SELECT app_id, run_id, event_id, payload FROM events \
+                   PREWHERE project_id = {project:String} AND app_id IN {apps:Array(String)} \
+                     AND timestamp >= fromUnixTimestamp64Milli({first:Int64}, 'UTC') \
+                     AND timestamp <= fromUnixTimestamp64Milli({last:Int64}, 'UTC') \
+                     AND run_id IN {runs:Array(String)}";
+        let mut cursor = self
+            .bounded_query(sql)
+            .param("project", project)
+            .param("apps", &apps)
+            .param("runs", &ids)
+            .param("first", first)
+            .param("last", last)
+            .setting("max_result_rows", "0")
+            .cursor::<EventOfRuns>()
+            .await?;
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        while let Some(event) = cursor.next().await? {
+            bytes += event.payload.len() + size_of::<EventOfRuns>();
+            if bytes > max_bytes {
+                return Ok(None);
+            }
+            events.push(event);
+        }
+        Ok(Some(events))
     }
 }

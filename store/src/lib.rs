@@ -30,6 +30,7 @@ pub mod feedback_read;
 pub mod filter_sql;
 pub mod inserts;
 pub mod jobs;
+mod messages_read;
 pub mod metrics;
 pub mod migrations;
 pub mod prices;
