@@ -27,6 +27,7 @@ mod body;
 mod config;
 mod error;
 mod in_flight;
+mod inside;
 mod metrics;
 mod plan;
 mod rate;

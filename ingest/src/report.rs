@@ -199,7 +199,7 @@ fn without_parameters(query: Option<&str>) -> Result<(), Fault> {
 }
 
 /// A body that was read, with the moment it was.
-struct Batch {
+pub(crate) struct Batch {
     plan: Plan,
     now_ms: i64,
     /// Held until the events are in the log: so long the body is in memory.
@@ -207,7 +207,7 @@ struct Batch {
 }
 
 impl Batch {
-    async fn read(received: Received, apps: Apps) -> Result<Self, Fault> {
+    pub(crate) async fn read(received: Received, apps: Apps) -> Result<Self, Fault> {
         let Received { bytes, reservation } = received;
         let now_ms = chrono::Utc::now().timestamp_millis();
         let plan = plan_where_it_fits(bytes, apps, now_ms).await?;
@@ -218,7 +218,7 @@ impl Batch {
         })
     }
 
-    async fn append(
+    pub(crate) async fn append(
         self,
         parts: &Arc<Parts>,
         reporter: Reporter,

@@ -61,6 +61,7 @@ impl Authenticator for FakeAuth {
 pub(crate) struct Tier {
     pub(crate) log: MemoryLog,
     pub(crate) registry: Registry,
+    pub(crate) state: IngestState,
     router: Router,
 }
 
@@ -109,7 +110,8 @@ pub(crate) fn tier_with(config: IngestConfig) -> Tier {
     Tier {
         log,
         registry,
-        router: ingest::router(state),
+        router: ingest::router(state.clone()),
+        state,
     }
 }
 

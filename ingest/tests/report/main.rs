@@ -5,5 +5,6 @@ mod answers;
 mod bodies;
 mod credentials;
 mod fixture;
+mod inside;
 mod log_away;
 mod secrecy;

@@ -1,0 +1,47 @@
+//! Events that come from inside of the process: what a person does over the API is reported like what a client does.
+
+use bytes::Bytes;
+use schemas::fault::Fault;
+use schemas::ids::{AppId, ProjectId};
+
+use crate::auth::Reporter;
+use crate::body::Received;
+use crate::plan::Apps;
+use crate::report::Batch;
+use crate::state::IngestState;
+
+impl IngestState {
+    /// Takes one event of a project and app, as a report of it would be taken: checked, counted, and durable when this
+    /// returns (L1). It need not name its app; if it names another one it is of that one. No rate applies: whoever
+    /// calls this has let the caller in.
+    ///
+    /// # Errors
+    /// 400 when the event is refused, with the reason; 503 when the log is full or away, or too much is being received.
+    pub async fn take_event(
+        &self,
+        project: &ProjectId,
+        app: &AppId,
+        event: &str,
+    ) -> Result<(), Fault> {
+        let parts = &self.0;
+        let bytes = Bytes::from(format!("{{\"events\":[{event}]}}"));
+        let mut reservation = parts.in_flight.begin();
+        if !reservation.grow(bytes.len()) {
+            let message = "too much is being received at once; try again";
+            return Err(Fault::unavailable(message, 1));
+        }
+        let received = Received { bytes, reservation };
+        let batch = Batch::read(received, Apps::AnyOr(app.clone())).await?;
+        let reporter = Reporter {
+            key_id: String::new(),
+            project: project.clone(),
+            default_app: app.clone(),
+        };
+        let report = batch.append(parts, reporter, None).await?;
+        parts.metrics.accepted.inc_by(report.accepted as u64);
+        match report.errors.into_iter().next() {
+            Some(rejection) => Err(Fault::bad_request(rejection.code, rejection.message)),
+            None => Ok(()),
+        }
+    }
+}
