@@ -15,6 +15,7 @@ mod parts;
 mod paths;
 mod process_metrics;
 mod processing;
+mod reports;
 mod settle;
 
 use std::sync::Arc;

@@ -29,11 +29,12 @@ const EDGES: [(&str, &[&str]); 7] = [
 ];
 
 /// Packages of others that only these crates may use. `anyhow` is also free in tests.
-const HOMES: [(&str, &[&str]); 6] = [
+const HOMES: [(&str, &[&str]); 7] = [
     ("rdkafka", &["eventlog"]),
     ("redb", &["eventlog"]),
     ("clickhouse", &["store"]),
     ("libloading", &["store"]),
+    ("parquet", &["query"]),
     ("axum", &["ingest", "query", "spindle"]),
     ("anyhow", &["spindle"]),
 ];

@@ -94,15 +94,21 @@ impl Caller {
                 return Err(Fault::forbidden("this token lacks the role `viewer`"));
             }
         };
-        match (chosen, all) {
-            (None, all) => Ok(all),
-            (Some(chosen), Projects::All) => Ok(Projects::Only(vec![chosen.to_owned()])),
-            (Some(chosen), Projects::Only(all)) if all.iter().any(|project| project == chosen) => {
-                Ok(Projects::Only(vec![chosen.to_owned()]))
+        within(all, chosen)
+    }
+
+    /// The projects whose runs the caller may judge and save: whoever reports them, and people who read them.
+    pub(crate) fn judging(&self, chosen: Option<&str>) -> Result<Projects, Fault> {
+        match &*self.credential {
+            Credential::Key {
+                project, scopes, ..
+            } if scopes.contains(&Scope::Report) => {
+                within(Projects::Only(vec![project.as_str().to_owned()]), chosen)
             }
-            (Some(_), _) => Err(Fault::forbidden(
-                "this credential does not reach the project of `project_id`",
-            )),
+            Credential::Key { .. } => {
+                Err(Fault::forbidden("this API key lacks the scope `report`"))
+            }
+            Credential::Token { .. } => self.readable(chosen),
         }
     }
 
@@ -126,6 +132,20 @@ impl Caller {
                 "this needs a token with the role `admin` that is not limited to projects",
             )),
         }
+    }
+}
+
+/// All of them, or the one that was chosen.
+fn within(all: Projects, chosen: Option<&str>) -> Result<Projects, Fault> {
+    match (chosen, all) {
+        (None, all) => Ok(all),
+        (Some(chosen), Projects::All) => Ok(Projects::Only(vec![chosen.to_owned()])),
+        (Some(chosen), Projects::Only(all)) if all.iter().any(|project| project == chosen) => {
+            Ok(Projects::Only(vec![chosen.to_owned()]))
+        }
+        (Some(_), _) => Err(Fault::forbidden(
+            "this credential does not reach the project of `project_id`",
+        )),
     }
 }
 
@@ -281,6 +301,23 @@ mod tests {
                 .readable(None)
                 .map_err(|fault| fault.status),
             Err(403)
+        );
+    }
+
+    #[test]
+    fn runs_are_judged_by_keys_that_report_and_people_who_read_t1() {
+        assert_eq!(key(&[Scope::Report]).judging(None), Ok(only(&["ours"])));
+        let refused = |caller: Caller, chosen| caller.judging(chosen).map_err(|fault| fault.status);
+        assert_eq!(refused(key(&[Scope::Report]), Some("theirs")), Err(403));
+        assert_eq!(refused(key(&[Scope::Read]), None), Err(403));
+        assert_eq!(refused(token(Role::Starter, None), None), Err(403));
+        assert_eq!(
+            refused(token(Role::Viewer, Some(&["a"])), Some("b")),
+            Err(403)
+        );
+        assert_eq!(
+            token(Role::Viewer, Some(&["a"])).judging(None),
+            Ok(only(&["a"]))
         );
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemas::event::{Event, Fields};
-use schemas::fold::full::FullRun;
+use schemas::fold::full::{FullError, FullRun};
 use schemas::ids::EventId;
 use schemas::limits::EARLIEST_TIMESTAMP_MS;
 use schemas::run::{Feedback, Instant, RunDetail, RunError, RunEvent};
@@ -15,7 +15,7 @@ use store::runs_read::RunRecord;
 use store::{Store, StoreError};
 
 /// Later than any accepted timestamp, within what the column holds: 2299-12-31.
-const LATEST_MS: UnixMs = 10_413_705_600_000;
+pub(crate) const LATEST_MS: UnixMs = 10_413_705_600_000;
 
 /// The events of a run. Not only within the times its row keeps: feedback comes after the end, `saved` may come before
 /// the beginning, and both are among the run's events without being part of its fold.
@@ -62,11 +62,7 @@ pub(crate) fn assemble(
         run: run.into_run(now_ms),
     };
     if let Some(error) = full.error() {
-        detail.run.error = Some(RunError {
-            name: error.name.as_deref().map(str::to_owned),
-            message: error.message.to_string(),
-            stack: error.stack.as_deref().map(str::to_owned),
-        });
+        detail.run.error = Some(self::error(error));
     }
     detail
 }
@@ -81,7 +77,17 @@ pub(crate) fn judgement(judged: Judged) -> Feedback {
     }
 }
 
-fn read(payload: &[u8]) -> Option<Event<'_>> {
+/// An error with everything that was reported of it.
+pub(crate) fn error(error: &FullError) -> RunError {
+    RunError {
+        name: error.name.as_deref().map(str::to_owned),
+        message: error.message.to_string(),
+        stack: error.stack.as_deref().map(str::to_owned),
+    }
+}
+
+/// A stored event.
+pub(crate) fn read(payload: &[u8]) -> Option<Event<'_>> {
     let text = std::str::from_utf8(payload).ok()?;
     let fields: Fields<'_> = serde_json::from_str(text).ok()?;
     Event::from_fields(fields, 0, i64::MAX / 2).ok()
@@ -98,11 +104,15 @@ fn shown(event: StoredEvent) -> RunEvent {
     }
 }
 
-fn raw(json: &str) -> Option<Box<RawValue>> {
+/// JSON as it was reported.
+pub(crate) fn raw(json: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(json.to_owned()).ok()
 }
 
-fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, Box<RawValue>> {
+/// Keys with their JSON.
+pub(crate) fn object<'a>(
+    pairs: impl Iterator<Item = (&'a str, &'a str)>,
+) -> BTreeMap<String, Box<RawValue>> {
     pairs
         .filter_map(|(key, value)| Some((key.to_owned(), raw(value)?)))
         .collect()

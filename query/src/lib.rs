@@ -13,7 +13,8 @@
 //!
 //! # What it deliberately does not do
 //!
-//! It keeps no state between requests and writes nothing but credentials and prices. Trailing and doubled slashes, compression
+//! It keeps no state between requests and writes nothing but credentials and prices: what people do with a run is handed
+//! to a [`Reporter`] as the event a client would report. Trailing and doubled slashes, compression
 //! and the answers to unknown paths and methods are the business of whoever mounts the router.
 //!
 //! Start reading at `runs.rs`.
@@ -21,11 +22,15 @@
 mod access;
 mod admin;
 mod compare;
+mod dataset;
 mod detail;
 pub mod docs;
 mod error;
+mod export;
+mod judge;
 mod live;
 mod params;
+mod reporter;
 mod runs;
 mod state;
 mod threads;
@@ -39,6 +44,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use error::QueryError;
+pub use reporter::Reporter;
 pub use state::QueryState;
 
 /// The routes of this tier. Paths are as they stand: trailing and doubled slashes are settled before.
@@ -58,6 +64,10 @@ fn routes() -> OpenApiRouter<QueryState> {
     OpenApiRouter::new()
         .routes(routes!(runs::list))
         .routes(routes!(runs::one))
+        .routes(routes!(export::runs))
+        .routes(routes!(judge::feedback))
+        .routes(routes!(judge::save))
+        .routes(routes!(judge::unsave))
         .routes(routes!(runs::tree))
         .routes(routes!(compare::compare))
         .routes(routes!(live::live))
@@ -69,6 +79,8 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(usage::agents))
         .routes(routes!(usage::users))
         .routes(routes!(usage::errors))
+        .routes(routes!(dataset::list))
+        .routes(routes!(dataset::export))
         .routes(routes!(admin::projects::list, admin::projects::put))
         .routes(routes!(admin::keys::list, admin::keys::make))
         .routes(routes!(admin::keys::revoke))

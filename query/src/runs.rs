@@ -48,21 +48,30 @@ pub(crate) async fn list(
     pairs: Pairs,
 ) -> Result<Json<RunPage>, Refusal> {
     let query = RunQuery::from_pairs(pairs.iter())?;
+    page(&state, &caller, &query).await
+}
+
+/// A page of the runs that the caller may read.
+pub(crate) async fn page(
+    state: &QueryState,
+    caller: &Caller,
+    query: &RunQuery,
+) -> Result<Json<RunPage>, Refusal> {
     let projects = caller.readable(query.project_id.as_deref())?;
     let cursor = query
         .cursor
         .as_deref()
-        .map(|text| Cursor::decode(text, &query))
+        .map(|text| Cursor::decode(text, query))
         .transpose()?;
     let (store, now_ms) = (state.store(), now_ms());
     let count = async {
         match query.count {
-            true => store.count_runs(&projects, &query, now_ms).await.map(Some),
+            true => store.count_runs(&projects, query, now_ms).await.map(Some),
             false => Ok(None),
         }
     };
     let (page, count) = tokio::try_join!(
-        store.list_runs(&projects, &query, cursor.as_ref(), now_ms),
+        store.list_runs(&projects, query, cursor.as_ref(), now_ms),
         count
     )?;
     Ok(Json(RunPage {
@@ -201,7 +210,7 @@ pub(crate) fn shown(run: RunRecord, projects: &Projects, now_ms: i64) -> Run {
 }
 
 /// Names the project only where the caller reaches more than one.
-fn with_project(mut run: Run, projects: &Projects) -> Run {
+pub(crate) fn with_project(mut run: Run, projects: &Projects) -> Run {
     if is_one(projects) {
         run.project_id = None;
     }

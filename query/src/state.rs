@@ -7,18 +7,25 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use prometheus::{HistogramOpts, HistogramVec, Registry};
+use schemas::fault::Fault;
 use store::Store;
 use store::credentials::Credentials;
 use store::prices::Prices;
 use tokio::sync::{Semaphore, watch};
 
 use crate::error::QueryError;
+use crate::export::Exports;
 use crate::live::STREAMS_MAX;
+use crate::reporter::Reporter;
+
+/// Seconds after which a client may ask again where nothing takes events: another server may answer.
+const NO_REPORTER_RETRY_S: u32 = 30;
 
 /// The tier's parts, made once; clones share them.
 #[derive(Clone)]
 pub struct QueryState(Arc<Parts>);
 
+#[derive(Clone)]
 struct Parts {
     store: Store,
     credentials: Credentials,
@@ -26,6 +33,8 @@ struct Parts {
     request_seconds: HistogramVec,
     streams: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
+    exports: Exports,
+    reporter: Option<Arc<dyn Reporter>>,
 }
 
 impl QueryState {
@@ -52,6 +61,8 @@ impl QueryState {
             request_seconds,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             stopping: watch::Sender::new(false),
+            exports: Exports::new(registry)?,
+            reporter: None,
         })))
     }
 
@@ -70,8 +81,29 @@ impl QueryState {
         self.0.stopping.subscribe()
     }
 
+    /// Hands what people do with runs to this reporter. Without one, such requests are a 503.
+    #[must_use]
+    pub fn reporting_to(self, reporter: Arc<dyn Reporter>) -> Self {
+        Self(Arc::new(Parts {
+            reporter: Some(reporter),
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    pub(crate) fn reporter(&self) -> Result<&dyn Reporter, Fault> {
+        let reporter = self.0.reporter.as_deref();
+        reporter.ok_or_else(|| {
+            let message = "this server takes no events; ask one that does";
+            Fault::unavailable(message, NO_REPORTER_RETRY_S)
+        })
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    pub(crate) fn exports(&self) -> &Exports {
+        &self.0.exports
     }
 
     pub(crate) fn credentials(&self) -> &Credentials {

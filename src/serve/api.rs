@@ -21,6 +21,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use super::health::{Health, Part, fault};
+use super::reports::Reports;
 use super::{Running, document};
 
 /// Answers smaller than this are sent as they are: compressing them costs more than it saves.
@@ -65,13 +66,19 @@ pub(crate) fn router(
     credentials: &Credentials,
     prices: &Prices,
 ) -> anyhow::Result<Router> {
-    let compress = SizeAbove::new(COMPRESS_ABOVE_BYTES).and(NotForContentType::SSE);
+    let compress = SizeAbove::new(COMPRESS_ABOVE_BYTES)
+        .and(NotForContentType::SSE)
+        // Packed already.
+        .and(NotForContentType::const_new(
+            "application/vnd.apache.parquet",
+        ));
     let query = QueryState::new(
         store.clone(),
         credentials.clone(),
         prices.clone(),
         &running.registry,
-    )?;
+    )?
+    .reporting_to(Arc::new(Reports(ingest.clone())));
     let (stop, streams) = (running.stop.clone(), query.clone());
     tokio::spawn(async move {
         stop.cancelled().await;

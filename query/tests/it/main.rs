@@ -6,7 +6,10 @@
     reason = "a test fails by panicking"
 )]
 
+mod datasets;
+mod exports;
 mod jobs;
+mod judge;
 mod live;
 mod prices;
 mod routes;

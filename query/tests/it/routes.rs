@@ -1,12 +1,16 @@
 //! From a request to its answer.
 
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode};
 use prometheus::Registry;
-use query::QueryState;
+use query::{QueryState, Reporter};
 use schemas::credential::{Role, Scope};
-use schemas::ids::ProjectId;
+use schemas::fault::Fault;
+use schemas::ids::{AppId, ProjectId};
 use serde_json::{Value, json};
 use store::credentials::{Credentials, NewKey, NewToken};
 use store::prices::Prices;
@@ -17,11 +21,27 @@ use tower::ServiceExt;
 /// 2026-11-20T10:00:00Z.
 pub(crate) const NOON_MS: i64 = 1_795_168_800_000;
 
+/// Keeps what was reported.
+#[derive(Default)]
+pub(crate) struct Reports(pub(crate) Mutex<Vec<(String, String, Value)>>);
+
+#[async_trait]
+impl Reporter for Reports {
+    async fn report(&self, project: &ProjectId, app: &AppId, event: String) -> Result<(), Fault> {
+        let event = serde_json::from_str(&event).unwrap();
+        let report = (project.to_string(), app.to_string(), event);
+        self.0.lock().unwrap().push(report);
+        Ok(())
+    }
+}
+
 pub(crate) struct Tier {
     pub(crate) store: TestDatabase,
     pub(crate) credentials: Credentials,
     pub(crate) state: QueryState,
     pub(crate) router: Router,
+    pub(crate) registry: Registry,
+    pub(crate) reports: Arc<Reports>,
 }
 
 impl Tier {
@@ -33,18 +53,18 @@ impl Tier {
             .await
             .unwrap();
         let prices = Prices::new((*store).clone()).unwrap();
-        let state = QueryState::new(
-            (*store).clone(),
-            credentials.clone(),
-            prices,
-            &Registry::new(),
-        )
-        .unwrap();
+        let registry = Registry::new();
+        let reports = Arc::new(Reports::default());
+        let state = QueryState::new((*store).clone(), credentials.clone(), prices, &registry)
+            .unwrap()
+            .reporting_to(reports.clone());
         Self {
             store,
             credentials,
             router: query::router(state.clone()),
             state,
+            registry,
+            reports,
         }
     }
 

@@ -1,0 +1,27 @@
+//! JSON lines: a run to a line, as the list has it.
+
+use std::io;
+
+use super::body::Encoder;
+use super::row::Row;
+
+/// Writes a row to a line.
+pub(crate) struct JsonLines;
+
+impl Encoder for JsonLines {
+    fn rows(&mut self, rows: Vec<Row>, out: &mut Vec<u8>) -> io::Result<()> {
+        for row in &rows {
+            match &row.whole {
+                // The same bytes; a flattened value costs its keys again.
+                None => serde_json::to_writer(&mut *out, &row.run)?,
+                Some(_) => serde_json::to_writer(&mut *out, row)?,
+            }
+            out.push(b'\n');
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Vec<u8>) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! A row of an export, and its columns for the formats that have columns.
+
+use schemas::run::{Dollars, Instant, Run, Seconds};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// A run on its way out.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    /// What the list shows of it.
+    #[serde(flatten)]
+    pub(crate) run: Run,
+    /// What only its events carry, where that was asked for.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) whole: Option<Whole>,
+}
+
+/// What the events of a run carry beyond its row.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Whole {
+    /// Input, any JSON.
+    pub(crate) input: Option<Box<RawValue>>,
+    /// Output, any JSON.
+    pub(crate) output: Option<Box<RawValue>>,
+    /// Metadata, an object.
+    pub(crate) metadata: Box<RawValue>,
+    /// Whether it has so many events that input, output and metadata are of a part of them.
+    pub(crate) events_truncated: bool,
+}
+
+/// Which columns there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Whether rows name their project.
+    pub(crate) names_project: bool,
+    /// Whether rows are whole.
+    pub(crate) is_whole: bool,
+}
+
+impl Shape {
+    /// The columns, in order.
+    pub(crate) fn columns(self) -> Vec<Column> {
+        let mut columns = Vec::new();
+        if self.names_project {
+            columns.push(PROJECT);
+        }
+        columns.extend(COLUMNS);
+        if self.is_whole {
+            columns.extend(WHOLE);
+        }
+        columns
+    }
+}
+
+/// A column: its name, and how to read its value.
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) value: Value,
+}
+
+/// A value by its type. `Text` and `Time` are always there.
+#[derive(Clone, Copy)]
+pub(crate) enum Value {
+    Text(fn(&Row) -> &str),
+    MaybeText(fn(&Row) -> Option<&str>),
+    Texts(fn(&Row) -> &[String]),
+    Count(fn(&Row) -> Option<u64>),
+    Money(fn(&Row) -> Dollars),
+    Time(fn(&Row) -> Instant),
+    MaybeTime(fn(&Row) -> Option<Instant>),
+    Length(fn(&Row) -> Option<Seconds>),
+    Flag(fn(&Row) -> bool),
+}
+
+const fn column(name: &'static str, value: Value) -> Column {
+    Column { name, value }
+}
+
+const PROJECT: Column = column(
+    "project_id",
+    Value::MaybeText(|row| row.run.project_id.as_deref()),
+);
+
+/// The fields of the list, with the error and the feedback laid out flat.
+const COLUMNS: [Column; 33] = [
+    column("run_id", Value::Text(|row| &row.run.run_id)),
+    column("app_id", Value::Text(|row| &row.run.app_id)),
+    column(
+        "parent_run_id",
+        Value::MaybeText(|row| row.run.parent_run_id.as_deref()),
+    ),
+    column("root_run_id", Value::Text(|row| &row.run.root_run_id)),
+    column("name", Value::MaybeText(|row| row.run.name.as_deref())),
+    column("type", Value::MaybeText(|row| row.run.kind.as_deref())),
+    column("status", Value::Text(|row| row.run.status.as_str())),
+    column("stale", Value::Flag(|row| row.run.stale)),
+    column("agent", Value::MaybeText(|row| row.run.agent.as_deref())),
+    column("model", Value::MaybeText(|row| row.run.model.as_deref())),
+    column(
+        "user_email",
+        Value::MaybeText(|row| row.run.user_email.as_deref()),
+    ),
+    column("tags", Value::Texts(|row| &row.run.tags)),
+    column(
+        "thread_id",
+        Value::MaybeText(|row| row.run.thread_id.as_deref()),
+    ),
+    column("started_at", Value::Time(|row| row.run.started_at)),
+    column("ended_at", Value::MaybeTime(|row| row.run.ended_at)),
+    column("latency_s", Value::Length(|row| row.run.latency_s)),
+    column("prompt_tokens", Value::Count(|row| row.run.prompt_tokens)),
+    column(
+        "completion_tokens",
+        Value::Count(|row| row.run.completion_tokens),
+    ),
+    column("total_tokens", Value::Count(|row| row.run.total_tokens)),
+    column("cost", Value::Money(|row| row.run.cost)),
+    column(
+        "cost_status",
+        Value::Text(|row| row.run.cost_status.as_str()),
+    ),
+    column("total_cost", Value::Money(|row| row.run.total_cost)),
+    column(
+        "total_tokens_with_children",
+        Value::Count(|row| Some(row.run.total_tokens_with_children)),
+    ),
+    column("llm_calls", Value::Count(|row| Some(row.run.llm_calls))),
+    column("error_count", Value::Count(|row| Some(row.run.error_count))),
+    column(
+        "error_name",
+        Value::MaybeText(|row| row.run.error.as_ref()?.name.as_deref()),
+    ),
+    column(
+        "error_message",
+        Value::MaybeText(|row| row.run.error.as_ref().map(|error| error.message.as_str())),
+    ),
+    column("saved", Value::Flag(|row| row.run.saved)),
+    column(
+        "feedback_rating",
+        Value::MaybeText(|row| row.run.feedback.as_ref()?.rating.as_deref()),
+    ),
+    column(
+        "feedback_comment",
+        Value::MaybeText(|row| row.run.feedback.as_ref()?.comment.as_deref()),
+    ),
+    column(
+        "feedback_at",
+        Value::MaybeTime(|row| row.run.feedback.as_ref()?.at),
+    ),
+    column(
+        "input_preview",
+        Value::MaybeText(|row| row.run.input_preview.as_deref()),
+    ),
+    column(
+        "output_preview",
+        Value::MaybeText(|row| row.run.output_preview.as_deref()),
+    ),
+];
+
+/// What only whole rows have: JSON as text.
+const WHOLE: [Column; 4] = [
+    column(
+        "input",
+        Value::MaybeText(|row| json(row.whole.as_ref()?.input.as_deref())),
+    ),
+    column(
+        "output",
+        Value::MaybeText(|row| json(row.whole.as_ref()?.output.as_deref())),
+    ),
+    column(
+        "metadata",
+        Value::MaybeText(|row| json(Some(&row.whole.as_ref()?.metadata))),
+    ),
+    column(
+        "events_truncated",
+        Value::Flag(|row| {
+            row.whole
+                .as_ref()
+                .is_some_and(|whole| whole.events_truncated)
+        }),
+    ),
+];
+
+fn json(value: Option<&RawValue>) -> Option<&str> {
+    value.map(RawValue::get)
+}
