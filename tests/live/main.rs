@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod datasets;
 mod disk;
 mod harness;
 mod jobs;
