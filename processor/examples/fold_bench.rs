@@ -17,7 +17,7 @@ use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
 use schemas::record::RecordHeader;
 use serde_json::json;
 use store::StoreError;
-use store::states::{Child, ChildTotals, StoredRun};
+use store::states::{Child, ChildSum, StoredRun};
 
 const RECORDS: usize = 200;
 const EVENTS_PER_RECORD: usize = 100;
@@ -43,11 +43,20 @@ impl Tables for Nowhere {
         Ok(Vec::new())
     }
 
-    async fn child_totals(
+    async fn child_sums(
         &self,
         _: &Scope,
         _: &[&str],
-        _: &mut (dyn FnMut(ChildTotals) + Send),
+        _: Option<&[&str]>,
+    ) -> Result<Vec<ChildSum>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn tree_links(
+        &self,
+        _: &Scope,
+        _: &[&str],
+        _: &mut (dyn FnMut(Child) + Send),
     ) -> Result<(), StoreError> {
         Ok(())
     }

@@ -145,6 +145,8 @@ pub struct Repriced {
     run_id: Arc<str>,
     /// The start of its stored row, when it was asked for.
     started_at_ms: i64,
+    /// Whether its price is asked for, or only what it has of others.
+    is_priced: bool,
 }
 
 /// The events of some records, folded run by run.
@@ -241,12 +243,14 @@ impl<'a> MicroBatch<'a> {
 
     fn add_reprice(&mut self, scope: usize, record: &StoredRecord) -> Result<(), String> {
         let reprice = Reprice::decode(&record.record.payload).map_err(|error| error.to_string())?;
+        let is_priced = !decode::is_settle(record);
         let runs = reprice.runs.into_iter();
         self.repriced
             .extend(runs.map(|(run_id, started_at_ms)| Repriced {
                 scope,
                 run_id: run_id.into(),
                 started_at_ms,
+                is_priced,
             }));
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use store::StoreError;
-use store::states::{Child, ChildTotals, StoredRun};
+use store::states::{Child, ChildSum, StoredRun};
 use tokio::sync::watch;
 
 use crate::batch::Scope;
@@ -50,13 +50,19 @@ pub(crate) struct Patient {
     pub(crate) stop: watch::Receiver<bool>,
 }
 
+/// Whether waiting may help. A question that took too long once need not do so again: the machine may have been busy,
+/// and giving up would end all workers only to ask the same again.
+fn may_pass(error: &StoreError) -> bool {
+    error.is_retryable() || matches!(error, StoreError::TooExpensive { .. })
+}
+
 /// Repeats a call while its error says that repeating may help. Told to stop, it hands out that error.
 macro_rules! patiently {
     ($self:ident, $call:expr) => {{
         let mut pause = Pause::new($self.processor.config.retry_pause_max);
         loop {
             match $call.await {
-                Err(error) if error.is_retryable() => {
+                Err(error) if may_pass(&error) => {
                     $self.processor.metrics.store_retries.inc();
                     $self.processor.set_waiting(true);
                     tracing::warn!(error = %error, "the store is away; the processor waits for it");
@@ -112,22 +118,25 @@ impl Tables for Patient {
         )
     }
 
-    async fn child_totals(
+    async fn child_sums(
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        each: &mut (dyn FnMut(ChildTotals) + Send),
+        only: Option<&[&str]>,
+    ) -> Result<Vec<ChildSum>, StoreError> {
+        let tables = &self.processor.parts.tables;
+        patiently!(self, tables.child_sums(scope, parent_ids, only))
+    }
+
+    async fn tree_links(
+        &self,
+        scope: &Scope,
+        root_ids: &[&str],
+        each: &mut (dyn FnMut(Child) + Send),
     ) -> Result<(), StoreError> {
-        // Told as a whole: an answer that breaks off must not be counted twice.
-        let found = patiently!(self, async {
-            let mut found = Vec::new();
-            let mut keep = |child| found.push(child);
-            let tables = &self.processor.parts.tables;
-            tables.child_totals(scope, parent_ids, &mut keep).await?;
-            Ok::<_, StoreError>(found)
-        })?;
-        found.into_iter().for_each(each);
-        Ok(())
+        // A link that is told twice, because an answer broke off, is the same link.
+        let tables = &self.processor.parts.tables;
+        patiently!(self, tables.tree_links(scope, root_ids, each))
     }
 
     async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {

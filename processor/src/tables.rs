@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use store::rows::{EventRow, FeedbackRow, MessageRow, RunRow};
-use store::states::{Child, ChildTotals, StoredRun};
+use store::states::{Child, ChildSum, StoredRun};
 use store::{Store, StoreError};
 
 use crate::batch::Scope;
@@ -69,12 +69,20 @@ pub trait Tables: Send + Sync + 'static {
         runs: &[(&str, i64)],
     ) -> Result<Vec<StoredRun>, StoreError>;
 
-    /// Calls back with the stored totals of every current run whose parent is one of these.
-    async fn child_totals(
+    /// What the stored children of these runs add up to; see [`Store::child_sums`].
+    async fn child_sums(
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        each: &mut (dyn FnMut(ChildTotals) + Send),
+        only: Option<&[&str]>,
+    ) -> Result<Vec<ChildSum>, StoreError>;
+
+    /// Calls back with the links of the trees with these roots; see [`Store::tree_links`].
+    async fn tree_links(
+        &self,
+        scope: &Scope,
+        root_ids: &[&str],
+        each: &mut (dyn FnMut(Child) + Send),
     ) -> Result<(), StoreError>;
 
     /// The current runs whose parent is one of these.
@@ -142,14 +150,24 @@ impl Tables for Store {
         Store::load_states_at(self, scope.project.as_str(), scope.app.as_str(), runs).await
     }
 
-    async fn child_totals(
+    async fn child_sums(
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        each: &mut (dyn FnMut(ChildTotals) + Send),
+        only: Option<&[&str]>,
+    ) -> Result<Vec<ChildSum>, StoreError> {
+        let (project, app) = (scope.project.as_str(), scope.app.as_str());
+        Store::child_sums(self, project, app, parent_ids, only).await
+    }
+
+    async fn tree_links(
+        &self,
+        scope: &Scope,
+        root_ids: &[&str],
+        each: &mut (dyn FnMut(Child) + Send),
     ) -> Result<(), StoreError> {
         let (project, app) = (scope.project.as_str(), scope.app.as_str());
-        Store::child_totals(self, project, app, parent_ids, each).await
+        Store::tree_links(self, project, app, root_ids, each).await
     }
 
     async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {

@@ -171,7 +171,7 @@ impl Worker {
                 continue;
             };
             let is_proven = record.position.offset >= unproven.end || unproven.bytes == 0;
-            unproven.bytes = unproven.bytes.saturating_sub(record.record.payload.len());
+            unproven.bytes = unproven.bytes.saturating_sub(weight(record));
             careful |= !is_proven;
             if is_proven {
                 self.unproven.remove(&partition);

@@ -21,6 +21,8 @@ const ID_BYTES_PER_QUERY: usize = 56 << 10;
 /// Children brought by one query. A run may have any number of them; this many are carried in memory at once, and what
 /// is beyond keeps the root and the agent it had.
 pub const CHILDREN_MAX: usize = 50_000;
+/// Links read of deep trees at a time: short rows, and what is not among them is looked up level by level.
+pub const LINKS_MAX: usize = 200_000;
 /// Look-ups run one after another within these: a thousand states of at most a few hundred KiB.
 const LOOKUP_BOUNDS: ReadBounds = ReadBounds {
     time: Duration::from_secs(30),
@@ -29,7 +31,7 @@ const LOOKUP_BOUNDS: ReadBounds = ReadBounds {
     memory_bytes: 1 << 30,
     threads: 2,
 };
-/// Adding up all children of some runs: any number of short rows, one at a time in memory here.
+/// Adding up all children of some runs: the database looks at each of them, the answer is a row for each parent.
 const TOTALS_BOUNDS: ReadBounds = ReadBounds {
     time: Duration::from_secs(60),
     result_rows: 0,
@@ -102,14 +104,12 @@ pub struct StoredTotals {
     pub errors: u64,
 }
 
-/// A run, its parent and its stored totals.
+/// The stored totals of a run's children, added up.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
-pub struct ChildTotals {
-    /// The child.
-    pub run_id: String,
-    /// The parent it names.
+pub struct ChildSum {
+    /// The parent they name.
     pub parent_run_id: String,
-    /// With all its descendants.
+    /// What they add up to, each with all its descendants.
     pub totals: StoredTotals,
 }
 
@@ -190,38 +190,47 @@ impl Store {
         Ok(found)
     }
 
-    /// Calls `each` with the stored totals of every current run whose parent is one of these.
-    pub async fn child_totals(
+    /// For each of these parents that has any, the sum over its current children's stored totals; with `only`, over
+    /// those of them that are named there. The database adds up, so any number of children takes no memory here.
+    pub async fn child_sums(
         &self,
         project: &str,
         app: &str,
         parent_ids: &[&str],
-        mut each: impl FnMut(ChildTotals) + Send,
-    ) -> Result<(), StoreError> {
+        only: Option<&[&str]>,
+    ) -> Result<Vec<ChildSum>, StoreError> {
+        let found_by = match only {
+            None => "parent_run_id IN {ids:Array(String)}",
+            Some(_) => "run_id IN {only:Array(String)}",
+        };
         let runs = self.runs;
         let sql = format!(
-            "SELECT run_id, parent_run_id, totals FROM (\
+            "SELECT parent_run_id, (sum(totals.1), sum(totals.2), sum(totals.3), sum(totals.4), sum(totals.5), sum(totals.6)) AS totals FROM (\
                SELECT run_id, parent_run_id, is_deleted, {TOTALS} FROM {runs} \
                WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND (started_at, run_id) IN (\
                  SELECT started_at, run_id FROM {runs} \
-                 WHERE project_id = {{project:String}} AND app_id = {{app:String}} \
-                   AND parent_run_id IN {{ids:Array(String)}}) \
+                 WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND {found_by}) \
                ORDER BY version DESC LIMIT 1 BY started_at, run_id) \
-             WHERE is_deleted = 0 AND parent_run_id IN {{ids:Array(String)}}"
+             WHERE is_deleted = 0 AND parent_run_id IN {{ids:Array(String)}} GROUP BY parent_run_id"
         );
-        for ids in chunks(parent_ids) {
-            let mut cursor = self
-                .bounded_query_within(&sql, TOTALS_BOUNDS)
-                .param("project", project)
-                .param("app", app)
-                .param("ids", ids)
-                .cursor::<ChildTotals>()
-                .await?;
-            while let Some(child) = cursor.next().await? {
-                each(child);
+        let mut sums = Vec::new();
+        for parents in chunks(parent_ids) {
+            let query = || {
+                self.bounded_query_within(&sql, TOTALS_BOUNDS)
+                    .param("project", project)
+                    .param("app", app)
+                    .param("ids", parents)
+            };
+            match only {
+                None => sums.extend(query().rows::<ChildSum>().await?),
+                Some(only) => {
+                    for only in chunks(only) {
+                        sums.extend(query().param("only", only).rows::<ChildSum>().await?);
+                    }
+                }
             }
         }
-        Ok(())
+        Ok(sums)
     }
 
     /// The current runs whose parent is one of these, at most [`CHILDREN_MAX`].
@@ -260,6 +269,36 @@ impl Store {
             }
         }
         Ok(found)
+    }
+
+    /// Calls `each` with run and parent of the rows with these roots, replaced ones too, at most [`LINKS_MAX`]: enough
+    /// to know whom to load when a tree is deep, and nothing to rely on.
+    pub async fn tree_links(
+        &self,
+        project: &str,
+        app: &str,
+        root_ids: &[&str],
+        mut each: impl FnMut(Child) + Send,
+    ) -> Result<(), StoreError> {
+        let sql = format!(
+            "SELECT run_id, parent_run_id FROM {} \
+             WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND root_run_id IN {{ids:Array(String)}} \
+             LIMIT {{most:UInt64}}",
+            self.runs
+        );
+        for ids in chunks(root_ids) {
+            let query = self.bounded_query_within(&sql, LOOKUP_BOUNDS);
+            let query = query.param("project", project).param("app", app);
+            let mut cursor = query
+                .param("ids", ids)
+                .param("most", LINKS_MAX)
+                .cursor::<Child>()
+                .await?;
+            while let Some(link) = cursor.next().await? {
+                each(link);
+            }
+        }
+        Ok(())
     }
 
     /// Calls `each` with [`run_hash`] of every run that has a row, some of them several times; returns how often.

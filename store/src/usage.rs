@@ -212,7 +212,7 @@ fn columns(by: GroupBy) -> (&'static str, String) {
         GroupBy::Reason => (
             "error_name, error_message",
             format!(
-                "if(error_name != '', error_name, substringUTF8(error_message, 1, {REASON_CHARS}))"
+                "substringUTF8(if(error_name != '', error_name, error_message), 1, {REASON_CHARS})"
             ),
         ),
     }

@@ -163,6 +163,13 @@ impl Node {
             .unwrap_or_default()
     }
 
+    /// The root it is stored with; empty when it is new.
+    pub fn stored_root(&self) -> Arc<str> {
+        let base = self.base.as_ref();
+        base.map(|base| base.resolved.root.clone())
+            .unwrap_or_default()
+    }
+
     /// Computes what it costs by these prices.
     pub(super) fn price(&mut self, prices: &PriceTable) {
         self.cost = rows::own_cost(&self.state, prices);

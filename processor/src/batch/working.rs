@@ -188,7 +188,9 @@ impl Working {
         for run in repriced {
             let key = self.nodes.scopes[run.scope].key(&run.run_id);
             if let Some(node) = self.nodes.nodes.get_mut(&key) {
-                node.price(sources.prices);
+                if run.is_priced {
+                    node.price(sources.prices);
+                }
                 touched.runs.insert(key);
                 if sources.careful {
                     touched.rewired.insert(key);
@@ -233,6 +235,9 @@ impl Working {
         let mut level: Vec<RunKey> = above.iter().copied().collect();
         let mut depth = 0;
         while !level.is_empty() && depth < TREE_DEPTH_MAX {
+            if depth == FAR_LEVELS {
+                self.load_far_above(&level, sources).await?;
+            }
             self.load_above(&level, sources).await?;
             let parents = level.iter().filter_map(|key| self.nodes.get(*key));
             let parents: Vec<RunKey> = parents
@@ -330,6 +335,8 @@ impl Working {
     }
 }
 
+/// Levels of ancestors that are looked up one by one, before what is above is read from the links of the whole tree.
+const FAR_LEVELS: usize = 16;
 /// Levels of ancestors that totals are carried up. Real traces have tens; each may cost a look-up (X1).
 const TREE_DEPTH_MAX: usize = 10_000;
 

@@ -89,6 +89,9 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
         append_again(desk, &filter, redo, &mut stand.ends).await?;
     }
     if !stand.is_counted {
+        // Steps under way may have begun with the prices of before and store their runs later than these are counted:
+        // let them end. Whoever begins now takes the prices in force.
+        drop(desk.parts.gate.close().await);
         count_all(desk, &filter, &asked, &mut stand).await?;
     }
     desk.processed_up_to(&stand.ends).await?;

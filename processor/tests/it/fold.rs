@@ -388,3 +388,31 @@ fn a_circle_of_parents_counts_each_run_once_and_forgets_who_left_it_p6() {
         [3, 4, 1, 1]
     );
 }
+
+#[test]
+fn what_stands_far_above_a_run_is_brought_in_with_few_look_ups_x1() {
+    let depth = 3000;
+    let mut chain: Vec<Reported> = (0..depth)
+        .map(|run| {
+            let parent = (run > 0).then(|| format!("r{}", run - 1));
+            let mut step = costing(&format!("r{run}"), parent.as_deref(), 1);
+            step.event["type"] = json!("chain");
+            step
+        })
+        .collect();
+    let leaf = costing("leaf", Some(&format!("r{}", depth - 1)), 2);
+    block_on(async {
+        let process = Process::start(MemoryTables::default()).await;
+        process.careful.set(false);
+        chain.reverse();
+        process.store(&records(&chain, 0)).await.unwrap();
+        process.hot.clear();
+        let before = process.tables.lookups();
+        process.store(&records(&[leaf], 1)).await.unwrap();
+        let lookups = process.tables.lookups() - before;
+        assert!(lookups < 40, "{lookups} look-ups for {depth} levels");
+        let runs = process.tables.visible_runs();
+        let top = &runs[&("p".to_owned(), "a".to_owned(), "r0".to_owned())];
+        assert_eq!(top["totals"][4], "1");
+    });
+}

@@ -9,7 +9,7 @@ use processor::tables::{Rows, Tables};
 use serde_json::{Value, json};
 use store::StoreError;
 use store::rows::{RunRow, RunStatus};
-use store::states::{Child, ChildTotals, StoredRun, StoredTotals, run_hash};
+use store::states::{Child, ChildSum, StoredRun, StoredTotals, run_hash};
 
 /// Project, app, run.
 pub(crate) type RunId = (String, String, String);
@@ -29,6 +29,7 @@ struct Contents {
     events: BTreeSet<(String, String, i64, u128)>,
     runs: BTreeMap<RunKey, Row>,
     feedback: BTreeSet<u128>,
+    lookups: usize,
     interruption: Option<u64>,
     is_away: bool,
     refuses: bool,
@@ -113,6 +114,11 @@ impl MemoryTables {
         live.map(|(key, _)| key.clone()).collect()
     }
 
+    /// How often states were asked for.
+    pub(crate) fn lookups(&self) -> usize {
+        self.0.lock().unwrap().lookups
+    }
+
     /// Distinct feedback.
     pub(crate) fn feedback_count(&self) -> usize {
         self.0.lock().unwrap().feedback.len()
@@ -131,7 +137,8 @@ impl Tables for MemoryTables {
         scope: &Scope,
         run_ids: &[&str],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        let contents = self.contents()?;
+        let mut contents = self.contents()?;
+        contents.lookups += 1;
         let rows = contents.runs.iter().filter(|((run, _), _)| {
             run.0 == scope.project.as_str()
                 && run.1 == scope.app.as_str()
@@ -181,23 +188,58 @@ impl Tables for MemoryTables {
         Ok(rows)
     }
 
-    async fn child_totals(
+    async fn child_sums(
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        each: &mut (dyn FnMut(ChildTotals) + Send),
+        only: Option<&[&str]>,
+    ) -> Result<Vec<ChildSum>, StoreError> {
+        let contents = self.contents()?;
+        let mut sums: BTreeMap<String, StoredTotals> = BTreeMap::new();
+        for ((run, _), row) in &contents.runs {
+            let parent = row.stored.parent_run_id.as_str();
+            if run.0 == scope.project.as_str()
+                && run.1 == scope.app.as_str()
+                && row.stored.is_deleted == 0
+                && parent_ids.contains(&parent)
+                && only.is_none_or(|only| only.contains(&run.2.as_str()))
+            {
+                let (sum, totals) = (
+                    sums.entry(parent.to_owned()).or_default(),
+                    row.stored.totals,
+                );
+                sum.cost += totals.cost;
+                sum.prompt_tokens += totals.prompt_tokens;
+                sum.completion_tokens += totals.completion_tokens;
+                sum.tokens += totals.tokens;
+                sum.llm_calls += totals.llm_calls;
+                sum.errors += totals.errors;
+            }
+        }
+        let sums = sums.into_iter();
+        Ok(sums
+            .map(|(parent_run_id, totals)| ChildSum {
+                parent_run_id,
+                totals,
+            })
+            .collect())
+    }
+
+    async fn tree_links(
+        &self,
+        scope: &Scope,
+        root_ids: &[&str],
+        each: &mut (dyn FnMut(Child) + Send),
     ) -> Result<(), StoreError> {
         let contents = self.contents()?;
         for ((run, _), row) in &contents.runs {
             if run.0 == scope.project.as_str()
                 && run.1 == scope.app.as_str()
-                && row.stored.is_deleted == 0
-                && parent_ids.contains(&row.stored.parent_run_id.as_str())
+                && root_ids.contains(&row.stored.root_run_id.as_str())
             {
-                each(ChildTotals {
+                each(Child {
                     run_id: run.2.clone(),
                     parent_run_id: row.stored.parent_run_id.clone(),
-                    totals: row.stored.totals,
                 });
             }
         }

@@ -9,6 +9,7 @@ use super::marks::{Marks, Verdict};
 use super::{Cost, First, Last, Stamp, Status, cut_at, preview};
 use crate::event::{ErrorInfo, Event, text_of};
 use crate::ids::EventId;
+use crate::limits;
 use crate::price::{PriceTable, Usage};
 use crate::timestamp::UnixMs;
 
@@ -61,7 +62,7 @@ pub struct RunState {
 /// An error as lists show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ErrorSummary {
-    /// Its kind; empty when none was given.
+    /// Its kind, cut to a bound; empty when none was given.
     pub name: Box<str>,
     /// What it says, cut to a bound.
     pub message: Box<str>,
@@ -70,7 +71,11 @@ pub struct ErrorSummary {
 impl ErrorSummary {
     fn of(error: &ErrorInfo<'_>) -> Self {
         Self {
-            name: error.name.as_deref().unwrap_or_default().into(),
+            name: cut_at(
+                error.name.as_deref().unwrap_or_default(),
+                limits::NAME_BYTES,
+            )
+            .into(),
             message: cut_at(&error.message, ERROR_MESSAGE_BYTES).into(),
         }
     }

@@ -355,15 +355,18 @@ async fn totals_of_children_are_those_of_current_rows_of_current_parents() {
         },
     ];
     store.insert_runs(changes.into_iter()).await.unwrap();
-    let (mut sum, mut count) = (0, 0);
-    let each = |child: store::states::ChildTotals| {
-        assert_eq!(child.parent_run_id, "p");
-        sum += child.totals.cost;
-        count += 1;
+    let sums = async |only: Option<&[&str]>| {
+        let parents = ["p", "nobody"];
+        store
+            .child_sums("default", "app", &parents, only)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|sum| (sum.parent_run_id, sum.totals.cost, sum.totals.llm_calls))
+            .collect::<Vec<_>>()
     };
-    store
-        .child_totals("default", "app", &["p", "nobody"], each)
-        .await
-        .unwrap();
-    assert_eq!((count, sum), (2998, 2997 + 10), "c1 left, c2 is gone");
+    // c1 left, c2 is gone.
+    assert_eq!(sums(None).await, [("p".to_owned(), 2997 + 10, 2998)]);
+    let only = ["c0", "c1", "c2", "c3", "c4", "unknown"];
+    assert_eq!(sums(Some(&only)).await, [("p".to_owned(), 12, 3)]);
 }

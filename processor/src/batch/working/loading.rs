@@ -3,12 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use store::states::{CHILDREN_MAX, StoredRun};
+use store::states::{CHILDREN_MAX, Child, StoredRun};
 
 use super::{Sources, Working, hash};
 use crate::ProcessorError;
 use crate::batch::{KeyMap, KeySet, Node, RunKey};
 use crate::totals::{Anew, Totals};
+
+/// Ancestors brought in together at most: as many as the levels that totals are carried up.
+const FAR_ABOVE_MAX: usize = super::TREE_DEPTH_MAX;
 
 /// A run to bring in.
 pub(super) struct Wanted {
@@ -76,16 +79,77 @@ impl Working {
         }
         for (scope, parents) in parents {
             let ids: Vec<&str> = parents.iter().map(AsRef::as_ref).collect();
+            let inside: Vec<&str> = self
+                .nodes
+                .iter()
+                .map(|(_, node)| node)
+                .filter(|node| node.scope == scope && !node.is_new())
+                // Rows that an interrupted write left may hang elsewhere than the newest one says.
+                .filter(|node| {
+                    let parent = node.stored_parent();
+                    sources.careful || parent.is_some_and(|parent| anew.runs.contains(&parent))
+                })
+                .map(|node| node.run_id.as_ref())
+                .collect();
             let scope = &self.nodes.scopes[scope];
-            let (nodes, outside) = (&self.nodes, &mut anew.outside);
-            let mut each = |child: store::states::ChildTotals| {
-                if nodes.get(scope.key(&child.run_id)).is_none() {
-                    let parent = scope.key(&child.parent_run_id);
-                    let sum = outside.entry(parent).or_default();
-                    sum.add(&Totals::from(child.totals));
+            let tables = sources.tables;
+            for sum in tables.child_sums(scope, &ids, None).await? {
+                let outside = anew
+                    .outside
+                    .entry(scope.key(&sum.parent_run_id))
+                    .or_default();
+                outside.add(&Totals::from(sum.totals));
+            }
+            if inside.is_empty() {
+                continue;
+            }
+            for sum in tables.child_sums(scope, &ids, Some(&inside)).await? {
+                let outside = anew
+                    .outside
+                    .entry(scope.key(&sum.parent_run_id))
+                    .or_default();
+                outside.take(&Totals::from(sum.totals));
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings in all that stands above some runs of deep trees: whom that is, is read from the links of their trees,
+    /// so that it takes few look-ups instead of one for each level.
+    pub(super) async fn load_far_above(
+        &mut self,
+        runs: &[RunKey],
+        sources: Sources<'_>,
+    ) -> Result<(), ProcessorError> {
+        let mut trees: HashMap<usize, (HashSet<Arc<str>>, Vec<Arc<str>>)> = HashMap::new();
+        for node in runs.iter().filter_map(|key| self.nodes.get(*key)) {
+            let (roots, parents) = trees.entry(node.scope).or_default();
+            roots.insert(node.resolved.root.clone());
+            roots.insert(node.stored_root());
+            for parent in [node.state.parent_run_id(), node.stored_parent_id()] {
+                if !parent.is_empty() {
+                    parents.push(parent.into());
                 }
+            }
+        }
+        for (scope, (roots, mut above)) in trees {
+            let roots: Vec<&str> = roots.iter().map(AsRef::as_ref).collect();
+            let mut parents: HashMap<Arc<str>, HashSet<Arc<str>>> = HashMap::new();
+            let mut each = |link: Child| {
+                let links = parents.entry(link.run_id.into()).or_default();
+                links.insert(link.parent_run_id.into());
             };
-            sources.tables.child_totals(scope, &ids, &mut each).await?;
+            let of = &self.nodes.scopes[scope];
+            sources.tables.tree_links(of, &roots, &mut each).await?;
+            let mut wanted: HashSet<Arc<str>> = HashSet::new();
+            while let Some(run) = above.pop() {
+                if !run.is_empty() && wanted.len() < FAR_ABOVE_MAX && wanted.insert(run.clone()) {
+                    above.extend(parents.get(&run).into_iter().flatten().cloned());
+                }
+            }
+            let wanted = wanted.into_iter();
+            let wanted = wanted.map(|run_id| Wanted::any(scope, run_id)).collect();
+            self.load(wanted, sources).await?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use schemas::ids::{AppId, ProjectId};
 use schemas::price::PriceTable;
 use schemas::record::RecordHeader;
 use store::rebuild::FoldEvent;
-use store::states::{Child, ChildTotals, StoredRun};
+use store::states::{Child, ChildSum, StoredRun};
 use store::{Store, StoreError};
 
 use super::super::desk::record;
@@ -133,13 +133,22 @@ impl Tables for ShadowTables {
         Tables::load_states_at(&self.0, scope, runs).await
     }
 
-    async fn child_totals(
+    async fn child_sums(
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        each: &mut (dyn FnMut(ChildTotals) + Send),
+        only: Option<&[&str]>,
+    ) -> Result<Vec<ChildSum>, StoreError> {
+        Tables::child_sums(&self.0, scope, parent_ids, only).await
+    }
+
+    async fn tree_links(
+        &self,
+        scope: &Scope,
+        root_ids: &[&str],
+        each: &mut (dyn FnMut(Child) + Send),
     ) -> Result<(), StoreError> {
-        Tables::child_totals(&self.0, scope, parent_ids, each).await
+        Tables::tree_links(&self.0, scope, root_ids, each).await
     }
 
     async fn children_of(
