@@ -293,17 +293,30 @@ impl<'a> Walk<'a> {
         if lending == Lending::Nothing {
             return Ok(Vec::new());
         }
+        let scope = self.asked.scope.sql();
         let filter = self.thread_filter("owner");
         let below = self.below.condition(GroupedBy::ThreadId);
         let at = stretch.condition();
+        let runs = if self.has_filters() {
+            // Few threads are wanted: only their runs can lend.
+            let wanted = self.thread_filter("thread_key");
+            let which = format!("thread_key != 0 AND {}", wanted.sql());
+            sql::lending_among(scope, at.sql(), &which)
+        } else {
+            sql::lending(scope, at.sql(), lending)
+        };
         let sql = format!(
             "SELECT owner AS key, max(heir.last) AS last FROM ({runs}) AS heir WHERE {filter} \
              GROUP BY key HAVING {below} ORDER BY last DESC, key DESC LIMIT {ask}",
-            runs = sql::lending(self.asked.scope.sql(), at.sql(), lending),
             filter = filter.sql(),
             below = below.sql(),
         );
         self.rows(&sql, [&at, &filter, &below]).await
+    }
+
+    fn has_filters(&self) -> bool {
+        let query = self.asked.query;
+        query.agent.is_some() || query.user_email.is_some() || query.feedback.is_some()
     }
 
     /// The runs that lend their thread to messages of the stretch, where they are few and nothing is filtered: then they
@@ -313,10 +326,7 @@ impl<'a> Walk<'a> {
         stretch: Stretch,
         lending: Lending,
     ) -> Result<Option<Vec<Lent>>, StoreError> {
-        let query = self.asked.query;
-        let filters =
-            query.agent.is_some() || query.user_email.is_some() || query.feedback.is_some();
-        if lending != Lending::LookedUp || filters {
+        if lending != Lending::LookedUp || self.has_filters() {
             return Ok(None);
         }
         let scope = &self.asked.scope;
@@ -372,6 +382,11 @@ impl<'a> Walk<'a> {
                     Value::Keys(runs),
                 );
                 String::new()
+            }
+            // Only messages that the filter leaves over may ask.
+            None if lending != Lending::Nothing && self.has_filters() => {
+                let asking = format!("{} AND {}", at.sql(), filter.sql());
+                sql::without_heirs(scope, &asking, Lending::LookedUp)
             }
             None => sql::without_heirs(scope, at.sql(), lending),
         };

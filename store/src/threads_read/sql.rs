@@ -74,13 +74,20 @@ pub(super) enum Lending {
 /// `run_key`, `owner` and `last` of the runs whose thread the messages without one that fulfil `asking` inherit: the
 /// thread of the run's earliest message that names one; `last` is the latest time of those that inherit.
 pub(super) fn lending(scope: &str, asking: &str, lending: Lending) -> String {
-    let only = match lending {
-        Lending::LookedUp => format!(
-            " AND run_key IN (SELECT run_key FROM messages WHERE {scope} AND {asking} AND thread_key = 0)"
-        ),
-        Lending::GoneThrough => String::new(),
-        Lending::Nothing => " AND 0".to_owned(),
-    };
+    match lending {
+        Lending::LookedUp => lending_among(scope, asking, &format!("{asking} AND thread_key = 0")),
+        Lending::GoneThrough => lending_where(scope, asking, ""),
+        Lending::Nothing => lending_where(scope, asking, " AND 0"),
+    }
+}
+
+/// [`lending`], looked for only among the runs of messages of which `which` holds.
+pub(super) fn lending_among(scope: &str, asking: &str, which: &str) -> String {
+    let only = format!(" AND run_key IN (SELECT run_key FROM messages WHERE {scope} AND {which})");
+    lending_where(scope, asking, &only)
+}
+
+fn lending_where(scope: &str, asking: &str, only: &str) -> String {
     format!(
         "SELECT run_key, toUInt64(minIf({OWNER}, thread_key != 0)) AS owner, \
            maxIf({MS}, thread_key = 0 AND {asking}) AS last \
