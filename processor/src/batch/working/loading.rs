@@ -32,6 +32,13 @@ impl Wanted {
     }
 }
 
+/// Trees of one app, and runs in them from which to go up.
+#[derive(Default)]
+struct Trees {
+    roots: HashSet<Arc<str>>,
+    parents: Vec<Arc<str>>,
+}
+
 /// How many runs were found where.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
@@ -121,9 +128,9 @@ impl Working {
         runs: &[RunKey],
         sources: Sources<'_>,
     ) -> Result<(), ProcessorError> {
-        let mut trees: HashMap<usize, (HashSet<Arc<str>>, Vec<Arc<str>>)> = HashMap::new();
+        let mut trees: HashMap<usize, Trees> = HashMap::new();
         for node in runs.iter().filter_map(|key| self.nodes.get(*key)) {
-            let (roots, parents) = trees.entry(node.scope).or_default();
+            let Trees { roots, parents } = trees.entry(node.scope).or_default();
             roots.insert(node.resolved.root.clone());
             roots.insert(node.stored_root());
             for parent in [node.state.parent_run_id(), node.stored_parent_id()] {
@@ -132,7 +139,14 @@ impl Working {
                 }
             }
         }
-        for (scope, (roots, mut above)) in trees {
+        for (
+            scope,
+            Trees {
+                roots,
+                parents: mut above,
+            },
+        ) in trees
+        {
             let roots: Vec<&str> = roots.iter().map(AsRef::as_ref).collect();
             let mut parents: HashMap<Arc<str>, HashSet<Arc<str>>> = HashMap::new();
             let mut each = |link: Child| {
