@@ -1,10 +1,12 @@
 //! A job as it is kept.
 
+use bytes::{Bytes, BytesMut};
 use clickhouse::Row;
 use serde::Deserialize;
 
 use crate::client::Store;
 use crate::error::StoreError;
+use crate::row_binary::Column;
 
 /// The columns, in the order of [`JobRow`].
 pub(super) const COLUMNS: &str = "job_id, version, kind, project_id, state, runner, parameters, checkpoint, done, total, changed, \
@@ -180,45 +182,52 @@ impl TryFrom<JobRow> for Job {
     }
 }
 
-/// Writes a version of a job.
+/// Writes a version of a job. As the body of an insert, not as parameters of a statement: those may have 128 KiB each,
+/// and a job's row is no place for a failure that repeating cannot mend.
 pub(super) async fn insert(store: &Store, job: &Job) -> Result<(), StoreError> {
-    let time = |name: &str| format!("fromUnixTimestamp64Milli({{{name}:Int64}}, 'UTC')");
-    let perhaps = |name: &str| {
-        format!("if({{{name}:Int64}} = 0, NULL, fromUnixTimestamp64Milli({{{name}:Int64}}, 'UTC'))")
-    };
-    let sql = format!(
-        "INSERT INTO jobs ({COLUMNS}) SELECT {{job:String}}, {{version:UInt64}}, {{kind:String}}, {{project:String}}, \
-         {{state:String}}, {{runner:String}}, {{parameters:String}}, {{checkpoint:String}}, {{done:UInt64}}, \
-         {{total:UInt64}}, {{changed:UInt64}}, {{report:String}}, {{error:String}}, {}, {}, {}, {}",
-        time("created"),
-        perhaps("started"),
-        time("updated"),
-        perhaps("ended"),
-    );
-    let error: String = job.error.chars().take(ERROR_BYTES).collect();
-    let query = store
+    let sql = format!("INSERT INTO jobs ({COLUMNS}) FORMAT RowBinary");
+    let mut insert = store
         .client
-        .query_raw(&sql)
-        .param("job", &job.job_id)
-        .param("version", job.version)
-        .param("kind", job.kind.as_str())
-        .param("project", &job.project_id)
-        .param("state", job.state.as_str())
-        .param("runner", &job.runner)
-        .param("parameters", &job.parameters)
-        .param("checkpoint", &job.checkpoint)
-        .param("done", job.done)
-        .param("total", job.total)
-        .param("changed", job.changed)
-        .param("report", &job.report)
-        .param("error", error)
-        .param("created", job.created_at)
-        .param("started", job.started_at.unwrap_or(0))
-        .param("updated", job.updated_at)
-        .param("ended", job.ended_at.unwrap_or(0));
-    let limit = store.config.insert_timeout;
-    match tokio::time::timeout(limit, query.execute()).await {
-        Ok(done) => Ok(done?),
-        Err(_) => Err(StoreError::TimedOut(limit)),
+        .insert_formatted_with(sql)
+        .with_timeouts(
+            Some(store.config.send_timeout),
+            Some(store.config.insert_timeout),
+        )
+        .with_setting("async_insert", "0");
+    let sent = async {
+        insert.send(encoded(job)).await?;
+        insert.end().await
+    };
+    sent.await.map_err(|error| match StoreError::from(error) {
+        StoreError::TimedOut(_) => StoreError::TimedOut(store.config.insert_timeout),
+        other => other,
+    })
+}
+
+/// The row, in the order of [`COLUMNS`].
+fn encoded(job: &Job) -> Bytes {
+    let mut row = BytesMut::new();
+    let error: String = job.error.chars().take(ERROR_BYTES).collect();
+    job.job_id.as_str().put(&mut row);
+    job.version.put(&mut row);
+    for text in [
+        job.kind.as_str(),
+        &job.project_id,
+        job.state.as_str(),
+        &job.runner,
+        &job.parameters,
+        &job.checkpoint,
+    ] {
+        text.put(&mut row);
     }
+    for number in [job.done, job.total, job.changed] {
+        number.put(&mut row);
+    }
+    job.report.as_str().put(&mut row);
+    error.as_str().put(&mut row);
+    job.created_at.put(&mut row);
+    job.started_at.put(&mut row);
+    job.updated_at.put(&mut row);
+    job.ended_at.put(&mut row);
+    row.freeze()
 }

@@ -26,7 +26,13 @@ async fn two_jobs_on_the_same_data_are_never_open_at_once() {
     let store = database().await.unwrap();
     let jobs = store.jobs();
     let first = made(&jobs, JobKind::Recalculate, Some("a")).await;
-    made(&jobs, JobKind::Recalculate, Some("b")).await;
+    let second = NewJob {
+        kind: JobKind::Recalculate,
+        project_id: Some("b".to_owned()),
+        parameters: String::new(),
+    };
+    let second = jobs.create(second, NOW_MS + 1).await.unwrap();
+    assert!(matches!(second, Asked::Made(_)));
     for (kind, project) in [
         (JobKind::Recalculate, Some("a")),
         (JobKind::Recalculate, None),
@@ -100,4 +106,26 @@ async fn a_cancelled_job_stays_cancelled_and_is_listed() {
             .unwrap()
             .is_empty()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_of_any_size_is_written_and_read_back() {
+    let store = database().await.unwrap();
+    let jobs = store.jobs();
+    made(&jobs, JobKind::Retention, None).await;
+    let mut job = jobs.claim("one", NOW_MS).await.unwrap().unwrap();
+    // Eight times what one parameter of a statement may have.
+    job.checkpoint = "it's \\ \t\u{1F9F5}\n".repeat(1 << 17);
+    job.report = "{\"a\":1}".repeat(1 << 18);
+    job.error = "why".to_owned();
+    (job.done, job.total, job.changed) = (1, u64::MAX, 3);
+    assert!(job.checkpoint.len() > 1 << 20 && job.report.len() >= 1 << 20);
+    assert!(jobs.write(&mut job, NOW_MS + 1).await.unwrap());
+    assert!(jobs.beat(&job.job_id, "one", NOW_MS + 2).await.unwrap());
+    job.version += 1;
+    job.updated_at = NOW_MS + 2;
+    let found = jobs.get(&job.job_id).await.unwrap().unwrap();
+    assert!(found == job, "what was written is read back");
+    let open = jobs.open().await.unwrap();
+    assert!(open == [job], "and found among those that are open");
 }
