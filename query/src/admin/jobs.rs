@@ -77,7 +77,7 @@ pub(crate) async fn recalculate(
     }
     check_text("app_id", &body.app_id, ID_BYTES)?;
     check_text("model", &body.model, NAME_BYTES)?;
-    check_known(&state, project.as_deref(), &body).await?;
+    check_known(&state, &reached, project.as_deref(), &body).await?;
     let asked = job::Recalculate {
         from_ms,
         to_ms,
@@ -324,6 +324,7 @@ fn check_text(name: &str, value: &Option<String>, bytes: usize) -> Result<(), Fa
 /// Apps and models that nobody knows are nearly always misspelt: nothing would be done, in silence.
 async fn check_known(
     state: &QueryState,
+    reached: &Projects,
     project: Option<&str>,
     body: &AskRecalculate,
 ) -> Result<(), Refusal> {
@@ -333,7 +334,13 @@ async fn check_known(
         && !state.store().is_app_used(project, app).await?
     {
         let known = state.credentials().projects().await?;
-        if !known.iter().any(|known| known.default_app == app) {
+        // Of the projects it is about, and never of one that the token does not reach (T1).
+        let is_known = known.iter().any(|known| {
+            known.default_app == app
+                && reaches(reached, &known.project_id)
+                && project.is_none_or(|project| project == known.project_id)
+        });
+        if !is_known {
             let message = format!("`app_id` is `{app}`, but no run is of such an app");
             return Err(Fault::bad_request("unknown_app", message).into());
         }

@@ -175,10 +175,36 @@ async fn jobs_are_for_administrators_of_what_they_reach_t1() {
             .0,
         403
     );
-    let path = format!("/api/internal/jobs/{}", job["job_id"].as_str().unwrap());
+    // Whether another project has an app of that name is not to be learnt from the answer.
+    let everywhere = tier.token(Role::Admin, None).await;
+    for (project, app) in [("ours", "our-secret"), ("theirs", "their-secret")] {
+        let body = json!({"project_id": project, "default_app": app});
+        let (status, answer) = post(&tier, &everywhere, "/api/internal/projects", body).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    for app in ["our-secret", "nobodys"] {
+        let body = json!({"app_id": app});
+        let (status, refusal) = post(&tier, &theirs, "/api/internal/cost/recalculate", body).await;
+        assert_eq!((status, &refusal["error"]), (400, &json!("unknown_app")));
+    }
+    let body = json!({"app_id": "their-secret"});
+    let (status, job) = post(&tier, &theirs, "/api/internal/cost/recalculate", body).await;
+    assert_eq!(status, 202, "{job}");
+    let path = format!(
+        "/api/internal/jobs/{}/cancel",
+        job["job_id"].as_str().unwrap()
+    );
+    assert_eq!(post(&tier, &theirs, &path, json!({})).await.0, 200);
+    let (status, job) = post(&tier, &ours, "/api/internal/cost/recalculate", json!({})).await;
+    assert_eq!((status, &job["error"]), (409, &json!("job_in_the_way")));
+    let path = format!(
+        "/api/internal/jobs/{}",
+        job["details"]["job_id"].as_str().unwrap()
+    );
     assert_eq!(tier.get(&theirs, &path).await.0, StatusCode::NOT_FOUND);
     let (_, list) = tier.get(&theirs, "/api/internal/jobs").await;
-    assert_eq!(list["data"], json!([]));
+    let listed = list["data"].as_array().unwrap().iter();
+    assert!(listed.clone().all(|job| job["project_id"] == "theirs") && listed.count() == 1);
     assert_eq!(
         post(&tier, &theirs, &format!("{path}/cancel"), json!({}))
             .await
