@@ -22,11 +22,11 @@ pub(crate) struct Unpriced {
     /// Model calls.
     calls: u64,
     /// Their tokens of prompts, as far as they are known.
-    prompt_tokens: u64,
+    prompt_tokens: u128,
     /// Their tokens of answers, as far as they are known.
-    completion_tokens: u64,
+    completion_tokens: u128,
     /// All their tokens, as far as they are known.
-    total_tokens: u64,
+    total_tokens: u128,
     /// Start of the first of them.
     #[schema(value_type = String, format = DateTime)]
     first_seen: Instant,

@@ -17,12 +17,12 @@ pub struct UnpricedModel {
     pub model: String,
     /// Model calls.
     pub calls: u64,
-    /// Their tokens of prompts, where known.
-    pub prompt_tokens: u64,
+    /// Their tokens of prompts, where known. Wide: a client may report 2^53 of them at once.
+    pub prompt_tokens: u128,
     /// Their tokens of answers, where known.
-    pub completion_tokens: u64,
+    pub completion_tokens: u128,
     /// All their tokens, where known.
-    pub total_tokens: u64,
+    pub total_tokens: u128,
     /// Start of the first of them, Unix milliseconds.
     pub first_seen: i64,
     /// Start of the last of them, Unix milliseconds.
@@ -40,8 +40,8 @@ impl Store {
         let current = Current::of(&layout, scope);
         let columns = "model, prompt_tokens, completion_tokens, total_tokens, started_at";
         let sql = format!(
-            "SELECT model, count() AS calls, sum(ifNull(prompt_tokens, 0)), sum(ifNull(completion_tokens, 0)), \
-               sum(ifNull(total_tokens, 0)) AS tokens, min(started_at), max(started_at) \
+            "SELECT model, count() AS calls, sum(toUInt128(ifNull(prompt_tokens, 0))), sum(toUInt128(ifNull(completion_tokens, 0))), \
+               sum(toUInt128(ifNull(total_tokens, 0))) AS tokens, min(started_at), max(started_at) \
              FROM {} GROUP BY model ORDER BY tokens DESC, calls DESC, model LIMIT {}",
             current.rows(columns, Some("cost_status = 'unpriced_model'")),
             MODELS_MAX + 1,
