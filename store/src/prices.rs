@@ -5,6 +5,7 @@
 
 mod layers;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, RwLock};
 
 use clickhouse::Row;
@@ -19,8 +20,8 @@ use crate::client::Store;
 use crate::error::StoreError;
 use layers::Stored;
 
-/// Rows that people may keep, deleted ones too: a hundred times the models there are, and a look-up stays below a
-/// microsecond (X1).
+/// Rows that people may keep: a hundred times the models there are, and a look-up stays below a microsecond (X1).
+/// Deleted rows are among them, but those that hide nothing make room when it is needed.
 pub const CHANGED_ROWS_MAX: usize = 10_000;
 /// Rows written by one statement: their names fit a parameter, which may have 128 KiB.
 const ROWS_PER_WRITE: usize = 50;
@@ -55,7 +56,8 @@ struct Inner {
 #[derive(Default)]
 struct Seen {
     marks: Option<Marks>,
-    stored: usize,
+    /// What is stored, and whether it is deleted and hides nothing: then the row can be forgotten.
+    stored: HashMap<PriceKey, bool>,
 }
 
 /// Changes whenever the table does: versions grow over the whole table.
@@ -96,6 +98,11 @@ const WRITE: &str = "INSERT INTO prices \
       {deleted:Array(UInt8)} AS d, {inputs:Array(String)} AS i, {outputs:Array(String)} AS o, \
       {cached:Array(String)} AS c, {totals:Array(String)} AS t) \
     ARRAY JOIN m, p, f, d, i, o, c, t";
+/// All versions of these rows: a newest one alone would bring the one before it back.
+const FORGET: &str = "ALTER TABLE prices DELETE WHERE version <= {version:UInt64} \
+      AND has(arrayZip({models:Array(String)}, {prefixes:Array(UInt8)}, {froms:Array(Int64)}), \
+        (model, is_prefix, toUnixTimestamp64Milli(effective_from))) \
+    SETTINGS mutations_sync = 2";
 
 impl Prices {
     /// The shipped prices over the store; [`Prices::refresh`] adds what people changed.
@@ -146,11 +153,9 @@ impl Prices {
     pub async fn put(&self, row: &PriceRow) -> Result<PriceRecord, StoreError> {
         let mut seen = self.inner.seen.lock().await;
         self.take_over(&mut seen).await?;
-        let is_new = self
-            .records()
-            .iter()
-            .all(|record| record.changed_at_ms.is_none() || record.row.key != row.key);
-        if is_new && seen.stored >= CHANGED_ROWS_MAX {
+        // A key that was deleted has its row still.
+        let is_full = seen.stored.len() >= CHANGED_ROWS_MAX && !seen.stored.contains_key(&row.key);
+        if is_full && !self.make_room(&mut seen).await? {
             return Err(StoreError::Invalid(format!(
                 "there are {CHANGED_ROWS_MAX} changed prices already, which is the most there may be"
             )));
@@ -214,9 +219,44 @@ impl Prices {
             Ok(mut held) => *held = Arc::new(records),
             Err(poisoned) => *poisoned.into_inner() = Arc::new(records),
         }
-        seen.stored = stored.len();
+        let shipped: HashSet<&PriceKey> = self.inner.shipped.iter().map(|row| &row.key).collect();
+        let hides_nothing =
+            |stored: &Stored| stored.rates.is_none() && !shipped.contains(&stored.key);
+        let stored = stored.into_iter();
+        seen.stored = stored
+            .map(|stored| (hides_nothing(&stored), stored))
+            .map(|(is_idle, stored)| (stored.key, is_idle))
+            .collect();
         seen.marks = Some(marks);
         Ok(())
+    }
+
+    /// Forgets some deleted rows that hide nothing; `false` when there are none. What another process sets meanwhile
+    /// has a newer version and stays.
+    async fn make_room(&self, seen: &mut Seen) -> Result<bool, StoreError> {
+        let Some(marks) = seen.marks else {
+            return Ok(false);
+        };
+        let idle = seen.stored.iter().filter(|(_, is_idle)| **is_idle);
+        let keys: Vec<&PriceKey> = idle.map(|(key, _)| key).take(ROWS_PER_WRITE).collect();
+        if keys.is_empty() {
+            return Ok(false);
+        }
+        let models: Vec<&str> = keys.iter().map(|key| key.model.as_str()).collect();
+        let prefixes: Vec<u8> = keys.iter().map(|key| u8::from(key.is_prefix)).collect();
+        let froms = keys
+            .iter()
+            .map(|key| key.effective_from.unwrap_or_default());
+        let query = self.inner.store.client.query_raw(FORGET);
+        query
+            .param("models", models)
+            .param("prefixes", prefixes)
+            .param("froms", froms.collect::<Vec<i64>>())
+            .param("version", marks.version)
+            .execute()
+            .await?;
+        self.take_over(seen).await?;
+        Ok(seen.stored.len() < CHANGED_ROWS_MAX)
     }
 
     async fn write(&self, changes: &[Change<'_>]) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 
 use schemas::price::rate::{Per, Rate};
 use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
-use store::prices::Prices;
+use store::prices::{CHANGED_ROWS_MAX, Prices};
 use store::testing::{TestDatabase, database};
 
 /// 2026-11-21T00:00:00Z.
@@ -133,4 +133,46 @@ async fn what_is_deleted_is_gone_shipped_rows_too_until_it_is_set_again() {
     let all = prices.records().len();
     assert!(prices.delete(|_| true).await.unwrap().len() >= all);
     assert!(prices.current().is_empty());
+}
+
+#[tokio::test]
+async fn deleted_rows_that_hide_nothing_make_room_and_set_keys_are_never_refused() {
+    let (database, prices) = directory().await;
+    prices.put(&row("deleted", "1")).await.unwrap();
+    prices.put(&row("deleted", "2")).await.unwrap();
+    prices.put(&row("deleted-too", "3")).await.unwrap();
+    for name in ["deleted", "deleted-too", "gpt-4o"] {
+        prices.delete(|key| key.model == name).await.unwrap();
+    }
+    let hiding = prices.delete(|key| key.model.starts_with("gpt-4")).await;
+    assert!(!hiding.unwrap().is_empty());
+    let other = Prices::new((*database).clone()).unwrap();
+    other.refresh().await.unwrap();
+    let sql = format!(
+        "INSERT INTO prices (model, version) SELECT concat('m', toString(number)), 1 \
+         FROM numbers({CHANGED_ROWS_MAX}) WHERE number >= (SELECT count() FROM prices FINAL)"
+    );
+    database.run(&sql).await.unwrap();
+    // Full: a deleted one is set again without any room.
+    prices.put(&row("deleted", "4")).await.unwrap();
+    // A new one takes the room of the other deleted one; then there is none left.
+    prices.put(&row("new", "5")).await.unwrap();
+    assert_eq!(input(&prices.current(), "deleted-too"), None);
+    let refusal = prices.put(&row("newer", "6")).await.unwrap_err();
+    assert!(refusal.to_string().contains("10000"), "{refusal}");
+    prices.put(&row("m9000", "7")).await.unwrap();
+    other.refresh().await.unwrap();
+    for (model, expected) in [
+        ("deleted", Some("4")),
+        ("deleted-too", None),
+        ("new", Some("5")),
+        ("m9000", Some("7")),
+        ("gpt-4o", None),
+    ] {
+        assert_eq!(
+            input(&other.current(), model).as_deref(),
+            expected,
+            "{model}"
+        );
+    }
 }
