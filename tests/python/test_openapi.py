@@ -6,7 +6,11 @@ import pathlib
 import subprocess
 import sys
 
-EXAMPLES = 25
+# The walk has some forty operations, and its time is bounded below: with more examples the last ones would see none.
+EXAMPLES = 10
+# One worker: with several, CPython 3.11 sometimes ends one with "AST constructor recursion depth mismatch"
+# (python/cpython#106905), because its parser keeps one counter for all threads.
+WORKERS = 1
 
 
 def run_schemathesis(server, tmp_path, secret, seconds, *arguments):
@@ -31,7 +35,7 @@ def run_schemathesis(server, tmp_path, secret, seconds, *arguments):
         "--request-timeout",
         "30",
         "--workers",
-        "2",
+        str(WORKERS),
         "--seed",
         os.environ.get("SCHEMATHESIS_SEED", "1"),
         "--suppress-health-check",
