@@ -3,7 +3,8 @@
 //! Rows carry the time of their writing, given just before they are inserted, and become visible a little later, not
 //! always in that order. So each look goes back by an overlap and leaves out what was found before. It is pulled: who
 //! reads slowly gets less often what changed, and never what changed in between twice, because a run comes as it is
-//! when it is read. Nothing waits in memory but one page.
+//! when it is read. Nothing waits in memory but one page. Who falls so far behind that a look costs too much goes on
+//! from now, and is told of the gap.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,8 +17,18 @@ use serde::Deserialize;
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Projects, Value, conditions, scope, start_bounds, time};
+use crate::reads::ReadBounds;
 use crate::runs_read::{Key, RunRecord, seek};
 
+/// How far behind a follower may be: further back a list is the better answer.
+pub const BEHIND_MAX: Duration = Duration::from_secs(60 * 60);
+/// From here on a look that costs too much is not tried again: it would only cost more each time. Above [`CLOCKS`],
+/// how far a quiet follower looks back anyway.
+const BEHIND_DEAR: Duration = Duration::from_secs(120);
+/// What a look may cost. A usual one takes milliseconds; one that takes seconds takes them from all others.
+const LOOK_TIME: Duration = Duration::from_secs(2);
+/// Memory of a look in the database: some hundred thousand changed runs.
+const LOOK_BYTES: u64 = 128 << 20;
 /// How much later than its time a row may become visible and still be found: many times what an insert takes.
 const OVERLAP: Duration = Duration::from_secs(10);
 /// How far the clock of a writer may be behind while nothing changes.
@@ -40,6 +51,8 @@ pub struct Changes {
     given: HashMap<Key, (u64, UnixMs)>,
     /// The last row of a full page: the next one goes on behind it.
     after: Option<Written>,
+    /// What a look may cost.
+    bounds: ReadBounds,
 }
 
 /// A run that changed.
@@ -58,6 +71,17 @@ pub struct ChangePage {
     pub changes: Vec<Change>,
     /// Whether there are more.
     pub has_more: bool,
+    /// What was passed over because it was too much, and then `changes` is empty.
+    pub gap: Option<Gap>,
+}
+
+/// A time in which changes were passed over, Unix milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Where the follower had come to.
+    pub from_ms: UnixMs,
+    /// Where it goes on.
+    pub to_ms: UnixMs,
 }
 
 #[derive(Clone, Debug, Row, Deserialize)]
@@ -79,12 +103,13 @@ impl Changes {
         now_ms: UnixMs,
     ) -> Result<Self, StoreError> {
         let mut changes = Self::from(store, projects, filter, now_ms);
-        let before = changes.written(now_ms, REMEMBERED).await?;
-        if before.len() == REMEMBERED {
+        match changes.written(now_ms, REMEMBERED).await {
+            Ok(before) if before.len() < REMEMBERED => {
+                before.iter().for_each(|row| changes.remember(row));
+            }
+            Err(error) if !is_dear(&error) => return Err(error),
             // Too much at once to tell what becomes visible late.
-            changes.from_ms = now_ms;
-        } else {
-            before.iter().for_each(|row| changes.remember(row));
+            _ => changes.from_ms = now_ms,
         }
         Ok(changes)
     }
@@ -99,11 +124,57 @@ impl Changes {
             newest_ms: at_ms,
             given: HashMap::new(),
             after: None,
+            bounds: ReadBounds {
+                time: LOOK_TIME,
+                memory_bytes: LOOK_BYTES,
+                ..ReadBounds::default()
+            },
         }
     }
 
-    /// What changed since the last look. An error changes nothing: look again.
+    /// The same with other bounds on what a look may cost.
+    #[must_use]
+    pub fn within(self, bounds: ReadBounds) -> Self {
+        Self { bounds, ..self }
+    }
+
+    /// What changed since the last look. An error changes nothing: look again. Further behind than [`BEHIND_MAX`], or
+    /// well behind and with too much to look at, it goes on from now, and says so with a gap.
     pub async fn next(&mut self, now_ms: UnixMs) -> Result<ChangePage, StoreError> {
+        let behind_ms = now_ms.saturating_sub(self.position());
+        if behind_ms > millis(BEHIND_MAX + CLOCKS) {
+            return Ok(self.skip(now_ms));
+        }
+        match self.look(now_ms).await {
+            Err(error) if behind_ms > millis(BEHIND_DEAR) && is_dear(&error) => {
+                Ok(self.skip(now_ms))
+            }
+            looked => looked,
+        }
+    }
+
+    /// Up to when everything was given.
+    fn position(&self) -> UnixMs {
+        let after = self.after.as_ref().map(|row| row.written_ms);
+        after.unwrap_or(self.from_ms.max(self.newest_ms))
+    }
+
+    /// Goes on from now, whatever was not given yet.
+    fn skip(&mut self, now_ms: UnixMs) -> ChangePage {
+        let gap = Gap {
+            from_ms: self.position(),
+            to_ms: now_ms,
+        };
+        (self.from_ms, self.newest_ms) = (now_ms, now_ms);
+        self.given.clear();
+        self.after = None;
+        ChangePage {
+            gap: Some(gap),
+            ..ChangePage::default()
+        }
+    }
+
+    async fn look(&mut self, now_ms: UnixMs) -> Result<ChangePage, StoreError> {
         let ask = match self.after {
             None => self.given.len() + PAGE,
             Some(_) => PAGE,
@@ -135,6 +206,7 @@ impl Changes {
         Ok(ChangePage {
             changes,
             has_more: self.after.is_some(),
+            gap: None,
         })
     }
 
@@ -171,7 +243,8 @@ impl Changes {
             filter.sql(),
             behind.sql()
         );
-        let query = behind.fill(filter.fill(at.fill(seek(self.store.bounded_query(&sql)))));
+        let query = behind
+            .fill(filter.fill(at.fill(seek(self.store.bounded_query_within(&sql, self.bounds)))));
         query.param("limit", limit).rows().await
     }
 
@@ -212,6 +285,15 @@ impl Written {
             run_id: self.run_id.clone(),
         }
     }
+}
+
+/// Whether less to look at would have helped. Memory is also short when others use it: who is well behind is one of
+/// those that can give way.
+fn is_dear(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::TooExpensive { .. } | StoreError::TimedOut(_) | StoreError::Overloaded { .. }
+    )
 }
 
 fn millis(time: Duration) -> UnixMs {
