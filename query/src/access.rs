@@ -66,6 +66,11 @@ impl Caller {
         }
     }
 
+    /// What was presented.
+    pub(crate) fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
     /// The same caller now; `None` when the credential was revoked.
     pub(crate) async fn again(&self, state: &QueryState) -> Result<Option<Self>, StoreError> {
         let found = state

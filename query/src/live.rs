@@ -1,8 +1,11 @@
 //! Runs as they change, as server-sent events.
 //!
 //! Each stream pulls for itself, a page at a time and only as fast as its client reads: a slow one waits for nobody and
-//! nobody for it, and what changed several times meanwhile comes once, as it is then. Streams are counted (X1); one
-//! ends when its credential is revoked, when the server stops and when its client goes away.
+//! nobody for it, and what changed several times meanwhile comes once, as it is then. One that is too far behind goes on
+//! from now, with a gap. Streams are counted (X1); one ends when its credential is revoked, when the server stops and
+//! when its client goes away.
+
+mod places;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -13,16 +16,15 @@ use axum::http::HeaderMap;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt};
 use schemas::fault::Fault;
 use schemas::filter::invalid_parameter;
 use schemas::run::Instant;
 use schemas::timestamp::UnixMs;
 use schemas::usage::unpaged;
 use serde_json::json;
-use store::changes::{Change, Changes};
+use store::changes::{BEHIND_MAX, Change, Changes};
 use store::filter_sql::Projects;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::MissedTickBehavior;
 
 use crate::access::Caller;
@@ -31,25 +33,25 @@ use crate::params::{Pairs, RunFilterParams};
 use crate::runs::shown;
 use crate::state::{QueryState, now_ms};
 
-/// Streams at the same time: each asks the database twice a second, some ten milliseconds of a core.
-pub(crate) const STREAMS_MAX: usize = 32;
+use places::Place;
+pub(crate) use places::Places;
+
 /// Time between two looks: with an insert of some hundred milliseconds a run is there within a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time after which a silent stream says that it is there; proxies cut silent connections after 30 to 60 seconds.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// How far back a stream is taken up again: further back a list is the better answer.
-const RESUME_MS: UnixMs = 60 * 60 * 1000;
-/// Seconds after which a client may ask again when there are too many streams.
-const FULL_RETRY_S: u32 = 10;
 /// The header with which a client takes a stream up again.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// Follow runs
 ///
 /// Server-sent events: `event: run` with a run as in the list, each time it changed, as it is when it is sent. With
-/// `Last-Event-ID` it goes on behind that event: nothing is missed, but runs may come again. Further back than an hour
-/// it begins an hour ago, and `event: gap` says from when to when nothing is shown. A comment every ten seconds shows
-/// that the stream is there. It ends when the credential is revoked or the server stops.
+/// `Last-Event-ID` it goes on behind that event, and runs may come again. Further back than an hour it begins an hour
+/// ago; a client that falls behind by an hour, or by minutes of more changes than can be looked through, goes on from
+/// now. Both times `event: gap` says from when to when changes are not shown. Beyond gaps, changes that reach the tables
+/// more than ten seconds late, as after an outage of the database, and those among more than ten thousand in ten seconds
+/// may be missed: the list has them. A comment every ten seconds shows that the stream is there. It ends when the
+/// credential is revoked or the server stops.
 #[utoipa::path(
     get,
     path = "/api/run/live",
@@ -65,7 +67,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
         (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "Too many streams, or the database is away or busy", body = FaultBody,
+        (status = 503, description = "Too many streams, of this credential or of all, or the database is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(("bearer" = []))
@@ -79,16 +81,14 @@ pub(crate) async fn live(
     let query = unpaged(pairs.iter())?;
     let projects = caller.readable(query.project_id.as_deref())?;
     let last_ms = last_event_ms(&headers)?;
-    let permit = state.streams().try_acquire_owned().map_err(|_| {
-        let message = format!("{STREAMS_MAX} streams are open, which is the bound; try again");
-        Fault::unavailable(message, FULL_RETRY_S)
-    })?;
+    let place = state.streams().take(caller.credential())?;
     let (store, now_ms) = (state.store().clone(), now_ms());
     let mut waiting = VecDeque::new();
     let changes = match last_ms {
         None => Changes::from_now(store, projects.clone(), query.filter, now_ms).await?,
         Some(last_ms) => {
-            let from_ms = last_ms.clamp(now_ms - RESUME_MS, now_ms);
+            let behind_max_ms = i64::try_from(BEHIND_MAX.as_millis()).unwrap_or(i64::MAX);
+            let from_ms = last_ms.clamp(now_ms - behind_max_ms, now_ms);
             if from_ms > last_ms {
                 waiting.push_back(gap(last_ms, from_ms));
             }
@@ -103,9 +103,10 @@ pub(crate) async fn live(
         projects,
         changes,
         waiting,
-        _permit: permit,
+        _place: place,
     };
-    let events = Sse::new(follower.events()).keep_alive(KeepAlive::new().interval(HEARTBEAT));
+    let events =
+        Sse::new(follower.events().fuse()).keep_alive(KeepAlive::new().interval(HEARTBEAT));
     Ok(([(CACHE_CONTROL, "no-store")], events).into_response())
 }
 
@@ -119,7 +120,7 @@ struct Follower {
     changes: Changes,
     waiting: VecDeque<Event>,
     stopping: tokio::sync::watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Follower {
@@ -168,6 +169,10 @@ impl Follower {
                 if page.has_more {
                     looks.reset_immediately();
                 }
+                if let Some(passed) = page.gap {
+                    tracing::debug!("a stream is too far behind and goes on from now");
+                    self.waiting.push_back(gap(passed.from_ms, passed.to_ms));
+                }
                 let events = page
                     .changes
                     .into_iter()
@@ -188,10 +193,11 @@ fn event(change: Change, projects: &Projects, now_ms: UnixMs) -> Option<Event> {
     Event::default().event("run").id(id).json_data(run).ok()
 }
 
-/// Says that changes between two moments are not shown.
+/// Says that changes between two moments are not shown. Its id is the second: who comes back does not ask for them.
 fn gap(from_ms: UnixMs, to_ms: UnixMs) -> Event {
     let data = json!({"from": Instant(from_ms), "to": Instant(to_ms)});
-    Event::default().event("gap").data(data.to_string())
+    let event = Event::default().event("gap").id(to_ms.to_string());
+    event.data(data.to_string())
 }
 
 /// The id of the last event the client read, which is a time.

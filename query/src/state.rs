@@ -11,11 +11,11 @@ use schemas::fault::Fault;
 use store::Store;
 use store::credentials::Credentials;
 use store::prices::Prices;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::error::QueryError;
 use crate::export::Exports;
-use crate::live::STREAMS_MAX;
+use crate::live::Places;
 use crate::reporter::Reporter;
 
 /// Seconds after which a client may ask again where nothing takes events: another server may answer.
@@ -31,7 +31,7 @@ struct Parts {
     credentials: Credentials,
     prices: Prices,
     request_seconds: HistogramVec,
-    streams: Arc<Semaphore>,
+    streams: Places,
     stopping: watch::Sender<bool>,
     exports: Exports,
     reporter: Option<Arc<dyn Reporter>>,
@@ -59,7 +59,7 @@ impl QueryState {
             credentials,
             prices,
             request_seconds,
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams: Places::default(),
             stopping: watch::Sender::new(false),
             exports: Exports::new(registry)?,
             reporter: None,
@@ -72,8 +72,8 @@ impl QueryState {
     }
 
     /// Places for streams.
-    pub(crate) fn streams(&self) -> Arc<Semaphore> {
-        self.0.streams.clone()
+    pub(crate) fn streams(&self) -> &Places {
+        &self.0.streams
     }
 
     /// Becomes true when streams have to end.

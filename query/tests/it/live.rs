@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, BodyDataStream};
 use axum::http::{Request, StatusCode};
 use futures::StreamExt;
-use schemas::credential::Scope;
+use schemas::credential::{Role, Scope};
 use schemas::ids::ProjectId;
 use serde_json::Value;
 use store::rows::{RunRow, RunStatus};
@@ -177,7 +177,7 @@ async fn only_what_fulfils_the_filter_and_is_within_reach_comes_t1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_taken_up_again_misses_nothing() {
+async fn a_stream_that_is_taken_up_again_misses_nothing_but_what_a_gap_names() {
     let tier = Tier::new().await;
     let key = tier.key("ours", &[Scope::Read]).await;
     let mut follower = Follower::open(&tier, &key, "", None).await.unwrap();
@@ -211,11 +211,22 @@ async fn streams_are_counted_and_end_with_their_credential_and_the_server_x1() {
     let tier = Tier::new().await;
     let key = tier.key("ours", &[Scope::Read]).await;
     let mut open = Vec::new();
-    for _ in 0..32 {
-        open.push(Follower::open(&tier, &key, "", None).await.unwrap());
+    let full = Some(StatusCode::SERVICE_UNAVAILABLE);
+    // Four credentials take all places, and none of them more than its part.
+    for secret in [
+        key.clone(),
+        tier.key("ours", &[Scope::Read]).await,
+        tier.key("ours", &[Scope::Read]).await,
+        tier.token(Role::Viewer, None).await,
+    ] {
+        for _ in 0..8 {
+            open.push(Follower::open(&tier, &secret, "", None).await.unwrap());
+        }
+        let refused = Follower::open(&tier, &secret, "", None).await.err();
+        assert_eq!(refused, full);
     }
-    let refused = Follower::open(&tier, &key, "", None).await.err();
-    assert_eq!(refused, Some(StatusCode::SERVICE_UNAVAILABLE));
+    let fifth = tier.token(Role::Viewer, None).await;
+    assert_eq!(Follower::open(&tier, &fifth, "", None).await.err(), full);
     open.truncate(2);
     let other = tier.key("ours", &[Scope::Read]).await;
     let mut revoked = Follower::open(&tier, &other, "", None).await.unwrap();
