@@ -58,6 +58,19 @@ async fn what_is_judged_and_saved_over_the_api_is_on_the_run_and_in_the_dataset_
     assert_eq!(line["messages"][1]["content"], json!("because"), "{line}");
     let (_, whole) = server.get("/api/dataset/export").await;
     assert_eq!(whole["input"][0]["content"], json!("why?"));
+    for encoding in ["gzip", "br", "zstd", "deflate"] {
+        let request = reqwest::Client::new()
+            .get(format!("{}/api/run/export?format=csv", server.url))
+            .bearer_auth(&server.key)
+            .header("accept-encoding", encoding);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.headers()["content-encoding"], encoding);
+        let bytes = answer.bytes().await;
+        assert!(
+            bytes.is_ok_and(|bytes| bytes.len() > 100),
+            "{encoding}: a whole answer"
+        );
+    }
 
     let (status, _) = server
         .ask(Method::POST, &setup.token, "/api/run/call/unsave", None)

@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use futures::stream;
+use futures::{StreamExt, stream};
 use schemas::timestamp::{UnixMs, to_text};
 use store::StoreError;
 use store::filter_sql::Projects;
@@ -135,7 +135,8 @@ pub(crate) async fn respond(
         is_over: false,
         _task: task,
     };
-    let body = Body::from_stream(stream::unfold(feed, Feed::next));
+    // Fused: whoever compresses the answer asks once more after the end.
+    let body = Body::from_stream(stream::unfold(feed, Feed::next).fuse());
     Ok(head.into_response(body))
 }
 

@@ -425,6 +425,20 @@ async fn a_client_that_goes_away_ends_its_export_and_frees_its_place_q1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_an_export_stays_the_end_however_often_it_is_asked_for() {
+    let tier = Tier::new().await;
+    let key = tier.key("ours", &[Scope::Read]).await;
+    fill(&tier, 10).await;
+    let mut body = open(&tier, &key, "/api/run/export").await.into_body();
+    while let Some(frame) = body.frame().await {
+        frame.unwrap();
+    }
+    for _ in 0..3 {
+        assert!(body.frame().await.is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_revoked_ends_the_exports_it_began() {
     let tier = Tier::new().await;
     let key = tier.key("ours", &[Scope::Read]).await;
