@@ -89,6 +89,9 @@ impl JobError {
     }
 }
 
+/// Time for a job to come to the end of a piece of work after the word to stop.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+
 /// Does jobs until told to stop.
 pub struct Runner {
     parts: JobParts,
@@ -140,7 +143,12 @@ impl Runner {
         let mut desk = Desk::new(self.parts.clone(), job, stop.clone());
         let mut pause = Pause::new(RETRY_PAUSE_MAX);
         let outcome = loop {
-            match run_kind(&mut desk).await {
+            let gate = self.parts.gate.clone();
+            let outcome = tokio::select! {
+                outcome = run_kind(&mut desk) => outcome,
+                () = given_up(stop.clone(), gate) => Err(JobError::Stopped),
+            };
+            match outcome {
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(error = %error, job.id = desk.job.job_id, "a job waits");
                     if !pause.wait(stop).await {
@@ -167,6 +175,14 @@ impl Runner {
         }
         desk.end().await;
     }
+}
+
+/// Returns when the job in hand has to be left wherever it stands: a while after the word to stop, because some
+/// statements take minutes, and never while the job has closed the gate.
+async fn given_up(mut stop: watch::Receiver<bool>, gate: Gate) {
+    stopped_by(&mut stop).await;
+    tokio::time::sleep(STOP_GRACE).await;
+    let _pass = gate.pass().await;
 }
 
 async fn run_kind(desk: &mut Desk) -> Result<(), JobError> {

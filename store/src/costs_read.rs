@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::client::Store;
 use crate::error::StoreError;
-use crate::filter_sql::{Conditions, Value};
+use crate::filter_sql::{Conditions, Value, time};
 use crate::reads::{BoundedQuery, ReadBounds};
 use crate::rows::CostStatus;
 
@@ -237,14 +237,14 @@ fn conditions(project: &str, filter: &CallFilter) -> (Conditions, Conditions) {
         at.and_with(
             "started_at >= fromUnixTimestamp64Milli({from_ms:Int64})",
             "from_ms",
-            Value::Number(from_ms),
+            time(from_ms),
         );
     }
     if let Some(to_ms) = filter.to_ms {
         at.and_with(
             "started_at <= fromUnixTimestamp64Milli({to_ms:Int64})",
             "to_ms",
-            Value::Number(to_ms),
+            time(to_ms),
         );
     }
     let mut calls = Conditions::default();
