@@ -1,6 +1,6 @@
 //! Dropping whole days of what is older than its project keeps, except what is kept.
 //!
-//! What is kept is a set of hashes of run ids in a table of its own ([`kept`]), so that it may be large. A day of a
+//! What is kept is a set of projects and hashes of run ids in a table of its own ([`kept`]), so that it may be large. A day of a
 //! table is dropped whole where nothing in it is kept, and otherwise put in place again from a copy of what is
 //! ([`days`]). Nothing is gone for good before the caller says so: the days as they were stay beside the tables, as
 //! links to the same files, until it is certain that no save was on its way ([`back`]).
@@ -27,8 +27,11 @@ const STATEMENT_MEMORY_BYTES: u64 = 1 << 30;
 
 /// The hash of a row's run; as [`crate::states::run_hash`].
 pub(crate) const RUN: &str = "xxh3(concat(project_id, '\\0', app_id, '\\0', run_id))";
-/// The hash of the parent it names.
-const PARENT: &str = "xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id))";
+/// A row's run in the tables of work. With its project: hashes can be made to collide by whoever chooses ids, and no
+/// tenant's run may keep, or drop, or bring back another's (T1).
+const KEY: &str = "(project_id, xxh3(concat(project_id, '\\0', app_id, '\\0', run_id)))";
+/// The parent it names, likewise.
+const PARENT: &str = "(project_id, xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id)))";
 /// A read of current rows: keys never leave their partition, and no index hides the newer row of a key.
 const CURRENT: &str =
     "do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 0";
@@ -91,12 +94,12 @@ impl Retention {
                 "retention_limits",
                 "project_id String, cutoff DateTime64(3, 'UTC')",
             ),
-            ("retention_kept", "key UInt64, way UInt8"),
+            ("retention_kept", "key Tuple(String, UInt64), way UInt8"),
             (
                 "retention_links",
-                "key UInt64, parent UInt64, is_message UInt8",
+                "key Tuple(String, UInt64), parent Tuple(String, UInt64), is_message UInt8",
             ),
-            ("retention_gone", "key UInt64"),
+            ("retention_gone", "key Tuple(String, UInt64)"),
         ] {
             let (order, _) = columns.split_once(' ').unwrap_or_default();
             self.run(&format!(

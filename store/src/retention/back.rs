@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::{CURRENT, PARENT, RUN, Retention};
+use super::{CURRENT, KEY, PARENT, Retention};
 use crate::error::StoreError;
 use crate::reads::{Cursor, ReadBounds};
 use crate::rows::raw_bytes;
@@ -62,8 +62,8 @@ impl Retention {
         let sql = format!(
             "SELECT project_id, app_id, run_id, started_at FROM runs FINAL \
              WHERE (parent_run_id != '' AND {PARENT} IN (SELECT key FROM retention_gone) \
-                OR {RUN} IN (SELECT {PARENT} FROM retention_before_runs \
-                             WHERE parent_run_id != '' AND {RUN} IN (SELECT key FROM retention_gone))) \
+                OR {KEY} IN (SELECT {PARENT} FROM retention_before_runs \
+                             WHERE parent_run_id != '' AND {KEY} IN (SELECT key FROM retention_gone))) \
              ORDER BY project_id, app_id, started_at SETTINGS {CURRENT}"
         );
         let query = self.store.bounded_query_within(&sql, SCAN_BOUNDS);
@@ -77,7 +77,7 @@ impl Retention {
         let parts = ["events", "retention_before_events"].map(|table| {
             format!(
                 "SELECT project_id, app_id, received_at, timestamp, event_id, payload FROM {table} \
-                 WHERE {RUN} IN (SELECT key FROM retention_wanted)"
+                 WHERE {KEY} IN (SELECT key FROM retention_wanted)"
             )
         });
         self.run("DROP TABLE IF EXISTS retention_wanted SYNC")
@@ -87,10 +87,10 @@ impl Retention {
         self.run(&format!(
             "CREATE TABLE retention_wanted ENGINE = MergeTree ORDER BY key AS \
              SELECT DISTINCT key FROM retention_kept WHERE key IN (SELECT key FROM retention_gone) OR key IN (\
-               SELECT {RUN} FROM retention_before_events WHERE {RUN} IN (SELECT key FROM retention_kept) \
+               SELECT {KEY} FROM retention_before_events WHERE {KEY} IN (SELECT key FROM retention_kept) \
                  AND event_id NOT IN (SELECT event_id FROM events WHERE _partition_id IN (\
                    SELECT partition_id FROM system.parts WHERE active AND database = currentDatabase() \
-                     AND table = 'retention_before_events') AND {RUN} IN (SELECT key FROM retention_kept)))"
+                     AND table = 'retention_before_events') AND {KEY} IN (SELECT key FROM retention_kept)))"
         ))
         .await?;
         if self.is_empty("retention_wanted").await? {

@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::{CURRENT, RUN, Retention};
+use super::{CURRENT, KEY, Retention};
 use crate::error::StoreError;
 use crate::reads::ReadBounds;
 
@@ -150,7 +150,7 @@ impl Retention {
         let id = partition(day)?;
         if day.table == DayTable::Runs {
             let sql = format!(
-                "INSERT INTO retention_gone SELECT DISTINCT {RUN} FROM runs WHERE {}",
+                "INSERT INTO retention_gone SELECT DISTINCT {KEY} FROM runs WHERE {}",
                 goes()
             );
             self.over(&sql, day).await?;
@@ -190,6 +190,15 @@ impl Retention {
         }
     }
 
+    /// Whether the table's days are being exchanged by a statement that goes on after its connection was lost.
+    pub async fn is_exchanging(&self, day: &Day) -> Result<bool, StoreError> {
+        let sql = "SELECT count() FROM system.processes WHERE current_database = currentDatabase() \
+                   AND startsWith(query, {begin:String})";
+        let begin = format!("ALTER TABLE {} ", day.table.name());
+        let query = self.store.bounded_query(sql).param("begin", begin);
+        Ok(query.one::<u64>().await? > 0)
+    }
+
     async fn over(&self, sql: &str, day: &Day) -> Result<(), StoreError> {
         let query = self.statement(sql);
         self.finish(
@@ -207,7 +216,7 @@ fn goes() -> String {
     format!(
         "_partition_id = {{day:String}} \
          AND project_id IN (SELECT project_id FROM retention_limits WHERE cutoff >= fromUnixTimestamp64Milli({{end:Int64}}, 'UTC')) \
-         AND {RUN} NOT IN (SELECT key FROM retention_kept)"
+         AND {KEY} NOT IN (SELECT key FROM retention_kept)"
     )
 }
 

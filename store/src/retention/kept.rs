@@ -1,6 +1,6 @@
 //! What is kept: saved runs, what is below and above them, and what lies across the limit.
 
-use super::{CURRENT, PARENT, RUN, Retention};
+use super::{CURRENT, KEY, PARENT, Retention};
 use crate::error::StoreError;
 
 /// Why something is kept; the numbers stand in the table.
@@ -65,7 +65,7 @@ impl Retention {
             "SELECT count() FROM (SELECT 1 FROM runs WHERE saved = 1 \
                AND updated_at >= fromUnixTimestamp64Milli({{since:Int64}}, 'UTC') \
                AND project_id IN (SELECT project_id FROM retention_limits) \
-               AND {RUN} NOT IN (SELECT key FROM retention_kept WHERE way = {}) LIMIT 1)",
+               AND {KEY} NOT IN (SELECT key FROM retention_kept WHERE way = {}) LIMIT 1)",
             way::SAVED
         );
         let query = self.store.bounded_query(&sql).param("since", since_ms);
@@ -79,11 +79,11 @@ impl Retention {
         let saved = way::SAVED;
         let rows = format!(
             "(SELECT project_id, app_id, run_id, saved, version FROM runs UNION ALL \
-              SELECT project_id, app_id, run_id, saved, version FROM retention_before_runs WHERE {RUN} IN (SELECT key FROM retention_gone))"
+              SELECT project_id, app_id, run_id, saved, version FROM retention_before_runs WHERE {KEY} IN (SELECT key FROM retention_gone))"
         );
         self.run(&format!(
-            "INSERT INTO retention_kept SELECT {RUN}, {saved} FROM {rows} \
-             WHERE project_id IN (SELECT project_id FROM retention_limits) AND {RUN} IN (SELECT {RUN} FROM {rows} WHERE saved = 1) \
+            "INSERT INTO retention_kept SELECT {KEY}, {saved} FROM {rows} \
+             WHERE project_id IN (SELECT project_id FROM retention_limits) AND {KEY} IN (SELECT {KEY} FROM {rows} WHERE saved = 1) \
              GROUP BY project_id, app_id, run_id HAVING argMax(saved, version) = 1"
         ))
         .await
@@ -93,7 +93,7 @@ impl Retention {
     async fn keep_across(&self) -> Result<(), StoreError> {
         let across = way::ACROSS;
         self.run(&format!(
-            "INSERT INTO retention_kept SELECT {RUN}, {across} FROM runs FINAL \
+            "INSERT INTO retention_kept SELECT {KEY}, {across} FROM runs FINAL \
              INNER JOIN retention_limits USING project_id \
              WHERE greatest(started_at, last_event_at) >= cutoff \
                AND least(started_at, first_event_at, ifNull(feedback_at, started_at)) < cutoff \
@@ -114,9 +114,9 @@ impl Retention {
             ("messages", "1", 1),
             ("retention_before_messages", "1", 1),
         ] {
-            let condition = condition.replace("{run}", RUN);
+            let condition = condition.replace("{run}", KEY);
             self.run(&format!(
-                "INSERT INTO retention_links SELECT {RUN}, {PARENT}, {is_message} FROM {table} FINAL \
+                "INSERT INTO retention_links SELECT {KEY}, {PARENT}, {is_message} FROM {table} FINAL \
                  WHERE parent_run_id != '' AND project_id IN (SELECT project_id FROM retention_limits) AND {condition} \
                  SETTINGS {CURRENT}"
             ))

@@ -13,6 +13,7 @@ mod exports;
 mod jobs;
 mod lists;
 mod prices;
+mod retention;
 mod rows;
 mod search;
 mod tables;
