@@ -12,6 +12,7 @@ mod rebuild;
 mod recalculate;
 mod retention;
 mod schedule;
+mod tries;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use crate::patient::Pause;
 use crate::processor::stopped_by;
 use desk::Desk;
 use schedule::Schedule;
+use tries::Tries;
 
 /// How often a runner looks for jobs that other processes made or left behind; those of its own process it hears of.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -73,6 +75,24 @@ pub(crate) enum JobError {
     /// Folding.
     #[error("folding: {0}")]
     Fold(#[from] ProcessorError),
+    /// Whether a day was exchanged cannot be found out.
+    #[error(
+        "whether the day {day} was put in place is not known, look whether its rows are there: {source}"
+    )]
+    Unknown {
+        /// Which one, of which table.
+        day: String,
+        /// What the last try said.
+        source: StoreError,
+    },
+    /// What may succeed later did not, too often.
+    #[error("given up after {tries} tries: {last}")]
+    GivenUp {
+        /// How many.
+        tries: u32,
+        /// What the last one said.
+        last: Box<JobError>,
+    },
     /// What is in the job's row cannot be read.
     #[error("the job's row cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -142,7 +162,12 @@ impl Runner {
         );
         let mut desk = Desk::new(self.parts.clone(), job, stop.clone());
         let mut pause = Pause::new(RETRY_PAUSE_MAX);
+        let mut tries = Tries::default();
         let outcome = loop {
+            // Cancelled, it is let go even if none of its steps succeeds.
+            if let Err(end) = desk.go_on() {
+                break Err(end);
+            }
             let gate = self.parts.gate.clone();
             let outcome = tokio::select! {
                 outcome = run_kind(&mut desk) => outcome,
@@ -150,6 +175,9 @@ impl Runner {
             };
             match outcome {
                 Err(error) if error.is_retryable() => {
+                    if !tries.has_another(&error, &desk.job) {
+                        break Err(tries.given_up(error));
+                    }
                     tracing::warn!(error = %error, job.id = desk.job.job_id, "a job waits");
                     if !pause.wait(stop).await {
                         break Err(JobError::Stopped);

@@ -99,6 +99,23 @@ impl Desk {
         Ok(())
     }
 
+    /// Does what takes long, unless the process stops: then it is dropped in the middle, so it has to be something that
+    /// can be done again.
+    pub(crate) async fn unless_stopped<T, E>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, JobError>
+    where
+        JobError: From<E>,
+    {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            done = work => Ok(done?),
+            () = stopped_by(&mut stop) => Err(JobError::Stopped),
+        }
+    }
+
     /// Where the log ends now.
     pub(crate) async fn log_ends(&self) -> Result<Ends, JobError> {
         let lags = self.parts.log.lag(GROUP).await?;
@@ -149,6 +166,15 @@ impl Desk {
         }
     }
 
+    /// Throws away what may be why the row was refused: a job without a report is better than one that never ends and
+    /// keeps all others waiting. `false` when there is nothing left to throw away.
+    fn give_up_text(&mut self) -> bool {
+        let had_any = !self.job.checkpoint.is_empty() || !self.job.report.is_empty();
+        self.job.checkpoint.clear();
+        self.job.report.clear();
+        had_any
+    }
+
     /// Writes the end of the job, or that it waits for another runner.
     pub(crate) async fn end(mut self) {
         if self.job.state.is_over() {
@@ -161,7 +187,11 @@ impl Desk {
                 // Not written, it is taken up again and ends again.
                 Err(error) => {
                     tracing::warn!(error = %error, job.id = self.job.job_id, "the end of a job cannot be written now");
-                    if !error.is_retryable() || !pause.wait(&self.stop).await {
+                    if error.is_retryable() {
+                        if !pause.wait(&self.stop).await {
+                            return;
+                        }
+                    } else if !self.give_up_text() {
                         return;
                     }
                 }
