@@ -45,12 +45,34 @@ pub struct CostReport {
 /// What a [`Retention`] came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionReport {
-    /// By project: what went, or would.
+    /// By project: what went, or would. At most a hundred of them.
     pub projects: Vec<ProjectRetention>,
+    /// What went of all others, if there are more.
+    #[serde(default)]
+    pub others: Option<OtherProjects>,
     /// Days that changed too often while they were copied: they are left for the next time.
     pub days_left: u64,
     /// Events of what was saved while it was being dropped: they were processed again, and it is back.
     pub brought_back: u64,
+}
+
+/// What went of the projects that are not named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherProjects {
+    /// The most of them that something went of on one day.
+    pub projects_at_least: u64,
+    /// Days of which something went.
+    pub days: u64,
+    /// Runs.
+    pub runs: u64,
+    /// Events.
+    pub events: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Feedback.
+    pub feedback: u64,
+    /// Bytes on disk, nearly.
+    pub bytes: u64,
 }
 
 /// What went of one project.

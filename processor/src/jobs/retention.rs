@@ -11,14 +11,19 @@
 //! A job that is taken up again begins with 4 and 5 for what the dead one dropped, and goes on with what is left:
 //! days that are done have nothing more to drop.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod tally;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemas::ids::{AppId, ProjectId};
-use schemas::job::{ProjectRetention, Retention as Asked, RetentionReport};
+use schemas::job::{Retention as Asked, RetentionReport};
 use schemas::record::RecordHeader;
 use schemas::reprice::Reprice;
 use serde::{Deserialize, Serialize};
-use store::retention::{BackEvent, Day, DayTable, Going, Limit, Retention, Unsettled};
+use store::StoreError;
+use store::retention::{BackEvent, Day, DayTable, Limit, Retention, Unsettled};
+use tally::{Pending, Tally};
 
 use super::desk::{Desk, Ends, record};
 use super::{JobError, now_ms};
@@ -34,65 +39,29 @@ const SETTLED_PER_RECORD: usize = 200;
 const BACK_EVENTS: usize = 1000;
 const BACK_BYTES: usize = 1 << 20;
 
+/// Tries to exchange a day while it is not known whether an earlier one did it, and the pauses between them: a minute
+/// in all, in which the gate is closed.
+const SWAP_TRIES: usize = 20;
+const SWAP_PAUSE: Duration = Duration::from_secs(3);
+
 /// Where a retention stands.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Checkpoint {
     /// The moment that ages are counted from.
     now_ms: i64,
-    /// What has been dropped, by project and table.
-    dropped: BTreeMap<String, BTreeMap<String, Dropped>>,
+    /// What has been dropped.
+    dropped: Tally,
     /// The day that is being dropped, and what goes of it: it counts once it has nothing more to drop.
     pending: Option<Pending>,
     days_left: u64,
     brought_back: u64,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Dropped {
-    days: BTreeSet<String>,
-    rows: u64,
-    bytes: u64,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Pending {
-    table: String,
-    day: String,
-    going: Vec<(String, u64)>,
-    bytes: u64,
-}
-
 impl Checkpoint {
-    fn count(&mut self, pending: Pending) {
-        let rows: u64 = pending.going.iter().map(|(_, rows)| rows).sum();
-        for (project, going) in pending.going {
-            let tables = self.dropped.entry(project).or_default();
-            let dropped = tables.entry(pending.table.clone()).or_default();
-            dropped.days.insert(pending.day.clone());
-            dropped.rows += going;
-            let share = u128::from(pending.bytes) * u128::from(going) / u128::from(rows.max(1));
-            dropped.bytes += u64::try_from(share).unwrap_or(u64::MAX);
-        }
-    }
-
     fn report(&self, days_of: &BTreeMap<String, u32>) -> RetentionReport {
-        let projects = self.dropped.iter().map(|(project, tables)| {
-            let rows = |table: DayTable| tables.get(table.name()).map_or(0, |dropped| dropped.rows);
-            let days: BTreeSet<&String> =
-                tables.values().flat_map(|dropped| &dropped.days).collect();
-            ProjectRetention {
-                project_id: project.clone(),
-                retention_days: days_of.get(project).copied().unwrap_or(0),
-                days: days.len() as u64,
-                runs: rows(DayTable::Runs),
-                events: rows(DayTable::Events),
-                messages: rows(DayTable::Messages),
-                feedback: rows(DayTable::Feedback),
-                bytes: tables.values().map(|dropped| dropped.bytes).sum(),
-            }
-        });
         RetentionReport {
-            projects: projects.collect(),
+            projects: self.dropped.projects(days_of),
+            others: self.dropped.others(),
             days_left: self.days_left,
             brought_back: self.brought_back,
         }
@@ -132,12 +101,24 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
     work.desk.processed_up_to(&ends).await?;
     work.find_kept().await?;
     let dropped = work.drop_days(asked.dry_run).await;
-    // Stopped, the next runner brings it to its end. Cancelled, this one does.
-    if !asked.dry_run && matches!(dropped, Ok(()) | Err(JobError::Gone)) {
+    // Stopped, or when repeating helps, the next attempt begins with bringing it to its end. Cancelled or failed, this
+    // one does.
+    let goes_on = match &dropped {
+        Err(JobError::Stopped) => true,
+        Err(error) => error.is_retryable(),
+        Ok(()) => false,
+    };
+    if !asked.dry_run && !goes_on {
         work.desk.finish_anyway();
-        work.finish().await?;
+        let finished = work.finish().await;
+        if let (Err(_), Err(error)) = (&dropped, &finished) {
+            tracing::error!(error = %error, "what a failed retention dropped is settled by the next one");
+        }
+        dropped?;
+        finished?;
+    } else {
+        dropped?;
     }
-    dropped?;
     work.tables.forget().await?;
     work.tell().await
 }
@@ -157,7 +138,7 @@ impl Work<'_> {
 
     async fn find_kept(&mut self) -> Result<(), JobError> {
         self.kept_at_ms = now_ms() - CLOCK_SLACK_MS;
-        Ok(self.tables.find_kept().await?)
+        self.desk.unless_stopped(self.tables.find_kept()).await
     }
 
     async fn set_limits(&self) -> Result<(), JobError> {
@@ -171,8 +152,7 @@ impl Work<'_> {
     }
 
     async fn tell(&mut self) -> Result<(), JobError> {
-        let rows = self.stand.dropped.values().flat_map(BTreeMap::values);
-        self.desk.job.changed = rows.map(|dropped| dropped.rows).sum();
+        self.desk.job.changed = self.stand.dropped.rows();
         self.desk.job.report = serde_json::to_string(&self.stand.report(&self.days_of))?;
         self.desk.stand_at(&self.stand).await
     }
@@ -185,12 +165,9 @@ impl Work<'_> {
         self.desk.job.done = 0;
         self.desk.job.total = days.len() as u64;
         // A day that was being dropped and is not there any more was dropped whole.
-        let is_there = |pending: &Pending| {
-            days.iter()
-                .any(|day| day.table.name() == pending.table && day.id == pending.day)
-        };
+        let is_there = |pending: &Pending| days.iter().any(|day| pending.is_of(day));
         if let Some(pending) = self.stand.pending.take_if(|pending| !is_there(pending)) {
-            self.stand.count(pending);
+            self.stand.dropped.count(pending);
         }
         for day in days {
             self.drop_day(&day, dry_run).await?;
@@ -208,22 +185,22 @@ impl Work<'_> {
                 self.find_kept().await?;
             }
             let mark = self.tables.mark(day).await?;
-            let (going, rows) = self.tables.going(day).await?;
+            let (going, rows) = self.desk.unless_stopped(self.tables.going(day)).await?;
             self.settle_pending(day, rows);
             if rows == 0 {
                 return Ok(());
             }
-            let pending = pending(day, going, rows);
+            let pending = self.stand.dropped.pending(day, going, rows);
             if dry_run {
-                self.stand.count(pending);
+                self.stand.dropped.count(pending);
                 return Ok(());
             }
             self.stand.pending = Some(pending);
             self.desk.stand_at(&self.stand).await?;
-            let stays = self.tables.copy(day).await?;
+            let stays = self.desk.unless_stopped(self.tables.copy(day)).await?;
             let closed = self.desk.parts.gate.close().await;
             if self.tables.mark(day).await? == mark {
-                let put = self.tables.put_in_place(day, stays).await;
+                let put = self.swap(day, stays).await;
                 if day.table == DayTable::Runs {
                     // Whether it worked or not: nothing that is remembered of these runs is certain now.
                     closed.tables_changed();
@@ -240,14 +217,38 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Puts the copy in place. Whether it did is not known after some errors: then it is done again, which changes
+    /// nothing that was done, once no earlier try can come in late. The gate has to be closed all the while.
+    async fn swap(&self, day: &Day, stays: bool) -> Result<(), JobError> {
+        let mut outcome = self.tables.put_in_place(day, stays).await;
+        for _ in 1..SWAP_TRIES {
+            match outcome {
+                Ok(()) => return Ok(()),
+                Err(error) if is_certain(&error) => return Err(error.into()),
+                Err(ref error) => {
+                    tracing::warn!(error = %error, day = day.id, table = day.table.name(), "a day may or may not have been exchanged; trying again");
+                }
+            }
+            // A stop is heard afterwards: to leave now would let rows be written that a late exchange throws away.
+            tokio::time::sleep(SWAP_PAUSE).await;
+            outcome = match self.tables.is_exchanging(day).await {
+                Ok(false) => self.tables.put_in_place(day, stays).await,
+                Ok(true) => continue,
+                Err(error) => Err(error),
+            };
+        }
+        outcome.map_err(|source| JobError::Unknown {
+            day: format!("{} of {}", day.id, day.table.name()),
+            source,
+        })
+    }
+
     /// Counts the day that was being dropped if it has nothing more to drop.
     fn settle_pending(&mut self, day: &Day, rows: u64) {
-        let is_pending =
-            |pending: &Pending| pending.table == day.table.name() && pending.day == day.id;
-        if let Some(pending) = self.stand.pending.take_if(|pending| is_pending(pending))
+        if let Some(pending) = self.stand.pending.take_if(|pending| pending.is_of(day))
             && rows == 0
         {
-            self.stand.count(pending);
+            self.stand.dropped.count(pending);
         }
     }
 
@@ -355,15 +356,10 @@ impl Work<'_> {
     }
 }
 
-fn pending(day: &Day, going: Vec<Going>, rows: u64) -> Pending {
-    let bytes = u128::from(day.bytes) * u128::from(rows) / u128::from(day.rows.max(1));
-    Pending {
-        table: day.table.name().to_owned(),
-        day: day.id.clone(),
-        going: going
-            .into_iter()
-            .map(|going| (going.project_id, going.rows))
-            .collect(),
-        bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
-    }
+/// Whether nothing was exchanged, and nothing will be.
+fn is_certain(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Refused { .. } | StoreError::TooExpensive { .. } | StoreError::Invalid(_)
+    )
 }
