@@ -122,8 +122,8 @@ impl Retention {
     /// Sets how far each project's data reaches back. Projects without a limit keep everything.
     pub async fn set_limits(&self, limits: &[Limit]) -> Result<(), StoreError> {
         self.run("TRUNCATE TABLE retention_limits").await?;
-        // A thousand at a time fit into the parameters of a request.
-        for limits in limits.chunks(1000) {
+        // Two hundred at a time, of 256 bytes that may all need an escape, fit a parameter, which may have 128 KiB.
+        for limits in limits.chunks(200) {
             let projects: Vec<&str> = limits.iter().map(|limit| &*limit.project_id).collect();
             let cutoffs: Vec<i64> = limits.iter().map(|limit| limit.cutoff_ms).collect();
             let sql = "INSERT INTO retention_limits SELECT row.1, fromUnixTimestamp64Milli(row.2, 'UTC') FROM (\

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use schemas::job::{Retention, RetentionReport};
 use serde_json::{Value, json};
 use store::credentials::Credentials;
-use store::jobs::{Job, JobKind};
+use store::jobs::{Job, JobKind, JobState};
 
 use crate::deployment::Deployment;
 
@@ -517,4 +517,36 @@ async fn killed_anywhere_retention_comes_to_the_same_end_r1() {
     );
     deployment.drained().await;
     assert_same(&found(&deployment).await, &model.expected());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_job_whose_steps_keep_failing_makes_way_for_others() {
+    let mut deployment = deployment().await;
+    // Every row takes more memory than a statement may have: an error that may be gone the next time, and never is.
+    let table = "CREATE TABLE retention_limits (project_id String, cutoff DateTime64(3, 'UTC'), \
+                 much UInt64 MATERIALIZED length(range(toUInt64(200000000 + length(project_id))))) \
+                 ENGINE = MergeTree ORDER BY project_id";
+    deployment.store.run(table).await.unwrap();
+    let asked = Retention { dry_run: true };
+    let stuck = deployment.ask(JobKind::Retention, None, &asked).await;
+    deployment.start_runner();
+    let begins = async {
+        while deployment.job(&stuck.job_id).await.state != JobState::Running {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), begins)
+        .await
+        .expect("begins");
+    let now_ms = chrono::Utc::now().timestamp_millis();
+    let jobs = deployment.store.jobs();
+    jobs.cancel(&stuck.job_id, now_ms).await.unwrap();
+    let repair = "DROP TABLE retention_limits SYNC";
+    let next = deployment
+        .ask(JobKind::Recalculate, None, &json!({"dry_run": true}))
+        .await;
+    deployment.done(&next.job_id).await;
+    deployment.store.run(repair).await.unwrap();
+    let stuck = deployment.job(&stuck.job_id).await;
+    assert_eq!(stuck.state, JobState::Cancelled);
 }
