@@ -104,7 +104,7 @@ fn written<'a>(line: &'a str, key: &str) -> &'a str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_costs_of_every_format_add_up_to_the_last_digit() {
+async fn the_costs_of_every_format_add_up_to_the_last_digit_and_to_the_analytics() {
     let tier = Tier::new().await;
     let key = tier.key("ours", &[Scope::Read]).await;
     let names: Vec<String> = (0..12_000).map(|n| format!("run-{n:05}")).collect();
@@ -150,6 +150,15 @@ async fn the_costs_of_every_format_add_up_to_the_last_digit() {
     let rows = rows(file(&tier, &key, "/api/run/export?format=parquet").await);
     let sum: Decimal = rows.iter().map(|row| amount(&row["cost"])).sum();
     assert_eq!((rows.len(), sum), (12_000, expected));
+
+    // The text as it came: a JSON number read as a float would lose what is looked at here.
+    let path = "/api/analytics/usage/costs?from=2026-11-01&to=2026-12-31&interval=hour";
+    let usage = String::from_utf8(file(&tier, &key, path).await).unwrap();
+    let (_, totals) = usage.split_once("\"totals\":").unwrap();
+    assert_eq!(
+        written(totals, "cost").parse::<Decimal>().unwrap(),
+        expected
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
