@@ -216,7 +216,11 @@ impl<'a> MicroBatch<'a> {
                 delta.state.apply(&event, id);
             }
             match event.custom {
-                Some(Custom::Chat) => messages.extend(MessageLine::of(scope, &event, id)),
+                Some(Custom::Chat) => {
+                    messages.extend(MessageLine::of(scope, &event, id));
+                    // One of the old clients sends what was thought of a message along with it.
+                    feedback.extend(FeedbackLine::of(scope, &event, id));
+                }
                 Some(Custom::Feedback) => feedback.extend(FeedbackLine::of(scope, &event, id)),
                 _ => {}
             }

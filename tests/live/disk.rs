@@ -34,13 +34,21 @@ impl SmallDisk {
         Self(at.to_owned())
     }
 
-    /// Takes all space but so many MiB.
+    /// Takes all space but so many MiB, while others write too: what they took since the look is looked at again.
     fn fill_but(&self, mib: usize) -> PathBuf {
         let filler = self.0.join("filler");
-        let stat = rustix::fs::statvfs(&self.0).unwrap();
-        let free = (stat.f_bavail * stat.f_frsize) as usize;
-        fs::write(&filler, vec![1; free.saturating_sub(mib << 20)]).unwrap();
-        filler
+        for _ in 0..50 {
+            let stat = rustix::fs::statvfs(&self.0).unwrap();
+            let free = (stat.f_bavail * stat.f_frsize) as usize;
+            match fs::write(&filler, vec![1; free.saturating_sub(mib << 20)]) {
+                Ok(()) => return filler,
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                    fs::remove_file(&filler).unwrap();
+                }
+                Err(error) => panic!("the disk cannot be filled: {error}"),
+            }
+        }
+        panic!("the disk fills faster than it can be filled");
     }
 }
 
