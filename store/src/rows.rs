@@ -2,6 +2,8 @@
 //!
 //! Times are Unix milliseconds, costs are the decimal times 10^18, empty text means "none".
 
+use schemas::fold;
+
 use crate::row_binary::row_binary;
 
 /// A row of `events`.
@@ -55,6 +57,18 @@ pub enum CostStatus {
     NoTokens = 5,
     /// The price table has no row for the model.
     UnpricedModel = 6,
+}
+
+/// What a number of the table means; a number nobody writes means that there is nothing to price.
+pub fn cost_status(number: i8) -> fold::CostStatus {
+    match number {
+        1 => fold::CostStatus::Priced,
+        2 => fold::CostStatus::Provided,
+        4 => fold::CostStatus::NoModel,
+        5 => fold::CostStatus::NoTokens,
+        6 => fold::CostStatus::UnpricedModel,
+        _ => fold::CostStatus::NotLlm,
+    }
 }
 
 /// A row of `runs`.

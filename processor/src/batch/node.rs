@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use schemas::fold::{CostStatus, Previews, RunState, StateFault};
+use schemas::fold::{Previews, RunState, StateFault};
 use schemas::price::PriceTable;
+use store::rows::cost_status;
 use store::states::{StoredRun, StoredTotals};
 
 use super::{Nodes, RunKey, Scope};
@@ -274,7 +275,7 @@ impl Node {
             keys,
             cost: OwnCost {
                 amount: newest.cost,
-                status: status(newest.cost_status),
+                status: cost_status(newest.cost_status),
                 is_estimated: newest.cost_estimated != 0,
             },
             totals: Totals::from(newest.totals),
@@ -334,18 +335,6 @@ fn snapshot(row: &StoredRun) -> Snapshot {
         state: row.state.as_slice().into(),
         input_preview: row.input_preview.as_str().into(),
         output_preview: row.output_preview.as_str().into(),
-    }
-}
-
-/// The status a row's number stands for; see [`store::rows::CostStatus`].
-fn status(number: i8) -> CostStatus {
-    match number {
-        1 => CostStatus::Priced,
-        2 => CostStatus::Provided,
-        4 => CostStatus::NoModel,
-        5 => CostStatus::NoTokens,
-        6 => CostStatus::UnpricedModel,
-        _ => CostStatus::NotLlm,
     }
 }
 

@@ -2,10 +2,12 @@
 
 use clickhouse::Row;
 use schemas::filter::STALE_AFTER_MS;
-use schemas::fold::{CostStatus, Status};
+use schemas::fold::Status;
 use schemas::run::{Dollars, Feedback, Instant, Run, RunError, Seconds};
 use schemas::timestamp::UnixMs;
 use serde::Deserialize;
+
+use crate::rows::cost_status;
 
 /// What [`RunRecord`] reads, in its order.
 pub(super) const COLUMNS: &str = "project_id, app_id, started_at, run_id, parent_run_id, root_run_id, name, type, status, agent, \
@@ -112,14 +114,7 @@ impl RunRecord {
             3 => Status::Error,
             _ => Status::Started,
         };
-        let cost_status = match self.cost_status {
-            1 => CostStatus::Priced,
-            2 => CostStatus::Provided,
-            4 => CostStatus::NoModel,
-            5 => CostStatus::NoTokens,
-            6 => CostStatus::UnpricedModel,
-            _ => CostStatus::NotLlm,
-        };
+        let cost_status = cost_status(self.cost_status);
         let error_name = given(self.error_name);
         let has_error =
             status == Status::Error || error_name.is_some() || !self.error_message.is_empty();
