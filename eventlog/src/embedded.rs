@@ -45,7 +45,10 @@ pub use disk::Disk;
 
 use crate::groups::Groups;
 use crate::member::{GroupMember, Source};
-use crate::{Lag, Log, LogError, Member, Position, Record, StoredRecord, partition_of};
+use crate::scan::Scan;
+use crate::{
+    Bounds, Lag, Log, LogError, Member, Position, Reader, Record, StoredRecord, partition_of,
+};
 use committer::Committer;
 use cursors::Cursors;
 use ledger::Ledger;
@@ -250,7 +253,15 @@ impl Drop for Shared {
 #[async_trait]
 impl Log for EmbeddedLog {
     async fn append(&self, record: Record) -> Result<Position, LogError> {
+        let partition = partition_of(&record.key, self.partitions());
+        self.append_to(partition, record).await
+    }
+
+    async fn append_to(&self, partition: u32, record: Record) -> Result<Position, LogError> {
         let ledger = &self.shared.ledger;
+        if partition >= self.partitions() {
+            return Err(LogError::Settings(format!("no partition {partition}")));
+        }
         let metrics = &ledger.around.metrics;
         if ledger.closed.load(Ordering::Acquire) {
             return Err(metrics.refuse(LogError::Closed));
@@ -268,7 +279,7 @@ impl Log for EmbeddedLog {
             .map_err(|error| metrics.refuse(error))?;
         let (reply, answer) = oneshot::channel();
         let pending = Pending {
-            partition: partition_of(&record.key, ledger.config.partitions),
+            partition,
             record,
             frame_len,
             reply,
@@ -309,8 +320,30 @@ impl Log for EmbeddedLog {
         Ok(lag.collect())
     }
 
+    async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError> {
+        Ok(Box::new(Scan::new(Arc::clone(&self.shared), from)))
+    }
+
+    async fn bounds(&self) -> Result<Vec<Bounds>, LogError> {
+        let ledger = &self.shared.ledger;
+        let bounds = (0..self.partitions()).map(|partition| Bounds {
+            partition,
+            begin: ledger.oldest(partition),
+            end: ledger.end(partition),
+        });
+        Ok(bounds.collect())
+    }
+
     fn partitions(&self) -> u32 {
         self.shared.ledger.config.partitions
+    }
+
+    fn topic(&self) -> &str {
+        "events"
+    }
+
+    fn max_record_bytes(&self) -> usize {
+        self.shared.ledger.config.max_record_bytes
     }
 
     async fn close(&self) {

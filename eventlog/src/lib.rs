@@ -13,6 +13,9 @@
 //!   member at a time. A member resumes at the group's committed offset, or at the oldest record kept.
 //! - **Commit** (P1): a committed offset is the *next* one the group wants. It is durable when `commit` returns.
 //!   Commits never move backwards.
+//! - **Lease**: [`Member::lease`] says until when nobody else can be given the partitions of a member. Whoever writes
+//!   elsewhere what it made of records does so within the lease, so that a member that slept through the loss of
+//!   its partitions writes nothing afterwards.
 //! - **Rebalance**: members come and go; what that means for one of them arrives in band, as a [`Delivery`].
 //!   After `Revoked` the member may still commit those partitions until it calls `next` again: that call is its
 //!   word that it is done with them. After `Lost` a commit of them is refused with [`LogError::NotAssigned`].
@@ -27,7 +30,7 @@
 //! What both share is `groups` (who reads which partition, a pure state machine) and `member` (the loop a member
 //! runs). The suite in `conformance` (a feature) says what every implementation has to show.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -36,11 +39,14 @@ use bytes::Bytes;
 pub mod conformance;
 pub mod embedded;
 mod groups;
+pub mod kafka;
 mod member;
 pub mod memory;
 mod partition;
+mod scan;
 
 pub use embedded::{EmbeddedConfig, EmbeddedLog};
+pub use kafka::{KafkaConfig, KafkaLog};
 pub use memory::MemoryLog;
 pub use partition::partition_of;
 
@@ -108,11 +114,34 @@ pub struct Lag {
     pub end: u64,
 }
 
+/// What a partition holds now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The partition.
+    pub partition: u32,
+    /// The oldest offset that may still be there.
+    pub begin: u64,
+    /// The offset the next append will get.
+    pub end: u64,
+}
+
+/// How long the partitions of a member are its own for certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// Until the member is told otherwise: the log lives in this process, so the word cannot come late.
+    Held,
+    /// Until this moment at least, however long the process sleeps meanwhile.
+    Until(Instant),
+}
+
 /// One topic of a log. See the crate documentation for the contract.
 #[async_trait]
 pub trait Log: Send + Sync + 'static {
     /// Keeps the record; returns when it is durable.
     async fn append(&self, record: Record) -> Result<Position, LogError>;
+
+    /// The same, in a partition of the caller's choice: for records that were appended once and have to go elsewhere.
+    async fn append_to(&self, partition: u32, record: Record) -> Result<Position, LogError>;
 
     /// Joins a consumer group. Dropping the member leaves the group.
     async fn join(&self, group: &str) -> Result<Box<dyn Member>, LogError>;
@@ -120,8 +149,20 @@ pub trait Log: Send + Sync + 'static {
     /// How far the group is behind, per partition.
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError>;
 
-    /// How many partitions there are.
+    /// Reads without a group and without commits, from these positions on: for looking, copying and broadcasts.
+    async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError>;
+
+    /// What each partition holds.
+    async fn bounds(&self) -> Result<Vec<Bounds>, LogError>;
+
+    /// How many partitions there are. May grow while the log is open, if others can add some.
     fn partitions(&self) -> u32;
+
+    /// The name of the topic.
+    fn topic(&self) -> &str;
+
+    /// The largest record that can be appended: bytes of key, headers and payload, and what the log adds.
+    fn max_record_bytes(&self) -> usize;
 
     /// Flushes what is in flight and refuses further appends with [`LogError::Closed`].
     async fn close(&self);
@@ -135,6 +176,18 @@ pub trait Member: Send {
 
     /// Commits: `next_offset` is the first offset of `partition` that the group still wants.
     async fn commit(&mut self, partition: u32, next_offset: u64) -> Result<(), LogError>;
+
+    /// Until when nobody else is given the partitions this member has. Asks the log again when what it knows is old;
+    /// [`LogError::NotAssigned`] when it has none any more, although it may not have been told yet.
+    async fn lease(&mut self) -> Result<Lease, LogError>;
+}
+
+/// Reads partitions from given positions on.
+#[async_trait]
+pub trait Reader: Send {
+    /// The next records, in offset order per partition; none when `max_wait` passed without any.
+    /// Safe to drop and call again.
+    async fn next(&mut self, fetch: Fetch) -> Result<Vec<StoredRecord>, LogError>;
 }
 
 /// Why the log could not do it. A variant exists where a caller acts differently.

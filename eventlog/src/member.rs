@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::groups::{Change, Groups, MemberId};
-use crate::{Delivery, Fetch, LogError, Member, Position, StoredRecord};
+use crate::{Delivery, Fetch, Lease, LogError, Member, Position, StoredRecord};
 
 /// Where a member gets its records from and puts its commits.
 #[async_trait]
@@ -184,6 +184,10 @@ impl<S: Source> Member for GroupMember<S> {
             offset: next_offset,
         };
         self.source.commit(&self.group, next).await
+    }
+
+    async fn lease(&mut self) -> Result<Lease, LogError> {
+        Ok(Lease::Held)
     }
 }
 

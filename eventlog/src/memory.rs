@@ -11,7 +11,10 @@ use tokio::sync::watch;
 
 use crate::groups::Groups;
 use crate::member::{GroupMember, Source};
-use crate::{Lag, Log, LogError, Member, Position, Record, StoredRecord, partition_of};
+use crate::scan::Scan;
+use crate::{
+    Bounds, Lag, Log, LogError, Member, Position, Reader, Record, StoredRecord, partition_of,
+};
 
 /// What goes wrong when it is ordered to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +213,14 @@ impl State {
 #[async_trait]
 impl Log for MemoryLog {
     async fn append(&self, record: Record) -> Result<Position, LogError> {
+        let partition = partition_of(&record.key, self.shared.partitions);
+        self.append_to(partition, record).await
+    }
+
+    async fn append_to(&self, partition: u32, record: Record) -> Result<Position, LogError> {
+        if partition >= self.shared.partitions {
+            return Err(LogError::Settings(format!("no partition {partition}")));
+        }
         let limit = self.shared.max_record_bytes;
         if record.payload.len() > limit {
             return Err(LogError::TooLarge {
@@ -237,7 +248,6 @@ impl Log for MemoryLog {
                 state.max_bytes
             )));
         }
-        let partition = partition_of(&record.key, self.shared.partitions);
         let position = state.keep(partition, record);
         drop(state);
         self.shared.wake();
@@ -269,8 +279,32 @@ impl Log for MemoryLog {
         Ok(lag.collect())
     }
 
+    async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError> {
+        Ok(Box::new(Scan::new(Arc::clone(&self.shared), from)))
+    }
+
+    async fn bounds(&self) -> Result<Vec<Bounds>, LogError> {
+        let state = self.shared.lock();
+        let bounds = (0..)
+            .zip(&state.records)
+            .map(|(partition, records)| Bounds {
+                partition,
+                begin: 0,
+                end: records.len() as u64,
+            });
+        Ok(bounds.collect())
+    }
+
     fn partitions(&self) -> u32 {
         self.shared.partitions
+    }
+
+    fn topic(&self) -> &str {
+        "memory"
+    }
+
+    fn max_record_bytes(&self) -> usize {
+        self.shared.max_record_bytes
     }
 
     async fn close(&self) {

@@ -23,6 +23,7 @@
 
 pub mod batch;
 pub mod config;
+pub mod control;
 pub mod decode;
 pub mod gate;
 pub mod hot;
@@ -39,6 +40,7 @@ pub mod totals;
 mod worker;
 
 pub use config::ProcessorConfig;
+pub use control::Control;
 pub use gate::Gate;
 pub use metrics::Metrics;
 pub use processor::{Parts, Processor, Status};

@@ -11,6 +11,7 @@
 
 pub mod batch;
 pub mod compare;
+pub mod control;
 pub mod credential;
 pub mod cursor;
 pub mod digest;
