@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example insert_bench -p store -- [seconds] [block rows] [writers] [variant]...`
 //! A variant changes what is done: `no-runs`, `no-events`, or a table (here `runs`, else `events`):
-//! `runs:setting=NAME=VALUE`, `runs:drop-indexes`, `no-fsync`, `replace=OLD=>NEW` in its definition.
+//! `fenced` (with a deadline), `runs:setting=NAME=VALUE`, `runs:drop-indexes`, `no-fsync`, `replace=OLD=>NEW` in its definition.
 //! It is how docs/decisions/0002-embedded-engine.md got its numbers.
 
 #![allow(
@@ -65,6 +65,8 @@ fn main() {
         / POOL;
     let has = |name: &str| variants.iter().any(|variant| variant == name);
     let (with_events, with_runs) = (!has("no-events"), !has("no-runs"));
+    let day = Instant::now() + Duration::from_secs(24 * 60 * 60);
+    let store = store.with_deadline(has("fenced").then_some(day));
 
     let next = Arc::new(AtomicU64::new(0));
     let (done_events, done_runs) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));

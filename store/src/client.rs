@@ -1,13 +1,14 @@
 //! The connection to ClickHouse.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clickhouse::Client;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::config::{Compression, StoreConfig};
 use crate::error::StoreError;
+use crate::inserts::fence::Fence;
 use crate::metrics::Metrics;
 
 /// A handle on one ClickHouse database. Cheap to clone; connections are shared and made when needed.
@@ -23,6 +24,9 @@ pub struct Store {
     pub(crate) job_turn: Arc<Mutex<()>>,
     /// The table of runs that a processor's look-ups and inserts go to: `runs`, but for a rebuild.
     pub(crate) runs: &'static str,
+    /// When what is inserted must be stored at the latest; see [`Store::with_deadline`].
+    pub(crate) until: Option<Instant>,
+    pub(crate) fence: Arc<Fence>,
 }
 
 /// Numbers for the report on the database in use.
@@ -71,6 +75,8 @@ impl Store {
             job_changes: Arc::new(watch::Sender::new(0)),
             job_turn: Arc::default(),
             runs: "runs",
+            until: None,
+            fence: Arc::default(),
         })
     }
 

@@ -35,6 +35,10 @@ pub enum StoreError {
         /// ClickHouse's message, first line.
         message: String,
     },
+    /// The rows would have been stored after the time in which their writer may write: see
+    /// [`crate::Store::with_deadline`]. None of them is.
+    #[error("the time in which this could be written is over")]
+    Fenced,
     /// A row does not have the shape this program expects.
     #[error("a row does not fit: {0}")]
     Shape(String),
@@ -109,6 +113,10 @@ const TRANSIENT_CODES: &[u32] = &[
 /// 158 TOO_MANY_ROWS, 159 TIMEOUT_EXCEEDED, 160 TOO_SLOW, 307 TOO_MANY_BYTES, 396 TOO_MANY_ROWS_OR_BYTES.
 const EXPENSIVE_CODES: &[u32] = &[158, 159, 160, 307, 396];
 
+/// What the server says when it refuses a late insert, with this code: FUNCTION_THROW_IF_VALUE_IS_NON_ZERO.
+pub(crate) const FENCED_MARK: &str = "spindle: this insert is too late";
+const THROWN_CODE: u32 = 395;
+
 impl StoreError {
     /// Whether the same call may succeed later without anyone's help.
     pub fn is_retryable(&self) -> bool {
@@ -130,7 +138,9 @@ impl StoreError {
             // A proxy's bare status line: "503 Service Unavailable".
             return Self::Unavailable(message);
         }
-        if TRANSIENT_CODES.contains(&code) {
+        if code == THROWN_CODE && answer.contains(FENCED_MARK) {
+            Self::Fenced
+        } else if TRANSIENT_CODES.contains(&code) {
             Self::Overloaded { code, message }
         } else if EXPENSIVE_CODES.contains(&code) {
             Self::TooExpensive { code, message }

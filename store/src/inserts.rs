@@ -1,5 +1,7 @@
 //! Writing: one call is one `INSERT` of one large block.
 
+pub(crate) mod fence;
+
 use std::borrow::Borrow;
 use std::time::Instant;
 
@@ -101,8 +103,12 @@ impl Store {
         &self,
         rows: impl Iterator<Item = R> + Send,
     ) -> Result<Sent, StoreError> {
+        let source = match self.until {
+            None => String::new(),
+            Some(until) => self.fenced_source::<T>(until).await?,
+        };
         let statement = format!(
-            "INSERT INTO {}({}) FORMAT RowBinary",
+            "INSERT INTO {}({}) {source} FORMAT RowBinary",
             if T::TABLE == "runs" {
                 self.runs
             } else {

@@ -22,6 +22,7 @@ pub mod config;
 pub mod costs_read;
 pub mod credentials;
 pub mod current;
+pub mod deployment;
 pub mod engine;
 pub mod error;
 pub mod events_read;

@@ -36,6 +36,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(3, "messages"),
     migration!(4, "jobs"),
     migration!(5, "search"),
+    migration!(6, "deployment"),
 ];
 
 /// Time for one statement. `CREATE` takes milliseconds; a later `ALTER` over a large table may take minutes.

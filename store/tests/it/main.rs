@@ -10,6 +10,7 @@ mod changes;
 mod credentials;
 mod engine;
 mod exports;
+mod fence;
 mod jobs;
 mod lists;
 mod prices;
