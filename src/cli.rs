@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::admin::{self, AdminCommand};
 use crate::config::Config;
 use crate::jobs::{self, JobsCommand};
-use crate::{bench, logs, serve};
+use crate::{bench, health, logs, serve};
 
 /// Observability backend for teams that run AI agents: events in, runs and costs out.
 #[derive(Parser)]
@@ -27,6 +27,13 @@ enum Command {
     Migrate(SettingsArgs),
     /// Says which settings are in force, where they come from and what is wrong with them.
     CheckConfig(SettingsArgs),
+    /// Asks the running process of these settings how it is; exit code 1 if it is not well.
+    Health {
+        #[command(flatten)]
+        asked: health::HealthArgs,
+        #[command(flatten)]
+        settings: ServeArgs,
+    },
     /// API keys of projects: they report events and read runs.
     #[command(subcommand)]
     Key(admin::KeyCommand),
@@ -126,6 +133,10 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             for setting in shown {
                 println!("{} = {}  # {}", setting.key, setting.value, setting.source);
             }
+        }
+        Command::Health { asked, settings } => {
+            let (config, _) = settings.settings.load(settings.listen.as_ref())?;
+            serve::runtime(1)?.block_on(health::ask(config.server.listen, &asked))?;
         }
         Command::Key(command) => admin::run(AdminCommand::Key(command))?,
         Command::Token(command) => admin::run(AdminCommand::Token(command))?,

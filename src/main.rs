@@ -10,6 +10,7 @@ mod admin;
 mod bench;
 mod cli;
 mod config;
+mod health;
 mod jobs;
 mod logs;
 mod serve;
