@@ -2,11 +2,12 @@
 
 VENV := target/venv
 CLIENTS := target/clients
+DEPLOY := target/deploy-checks
 ENGINE := deploy/engine/node_modules/.package-lock.json
 PYTHON ?= python3
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
-.PHONY: run build engine lint test test-rust test-python bench clean
+.PHONY: run build engine lint test test-rust test-python test-deploy bench clean
 
 run: engine ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	cargo build --locked --release --bin spindle
@@ -25,7 +26,7 @@ lint: ## Formatting and lints, warnings as errors.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-test: engine lint test-rust test-python ## Everything; what CI runs.
+test: engine lint test-rust test-python test-deploy ## Everything; what CI runs.
 
 test-rust: engine
 	cargo test --locked --workspace
@@ -35,6 +36,11 @@ test-python: engine $(VENV)/ready $(CLIENTS)/ready
 	cargo build --locked --workspace --bin spindle
 	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
 
+# Images, compose, chart, alerts and dashboard, as far as they can be checked without an engine that runs containers.
+test-deploy: engine $(DEPLOY)/ready
+	cargo build --locked --workspace --bin spindle
+	SPINDLE_BIN=target/debug/spindle $(DEPLOY)/bin/python -m pytest -p no:cacheprovider -ra tests/deploy
+
 $(VENV)/ready: tests/python/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r $<
@@ -43,6 +49,11 @@ $(VENV)/ready: tests/python/requirements.txt
 $(CLIENTS)/ready: tests/python/clients.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+$(DEPLOY)/ready: tests/deploy/requirements.txt
+	$(PYTHON) -m venv --clear $(DEPLOY)
+	$(DEPLOY)/bin/python -m pip install $(PIP_FLAGS) -r $<
 	@touch $@
 
 BENCH_FLAGS ?=
