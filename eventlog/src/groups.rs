@@ -44,6 +44,8 @@ struct Group {
     members: Vec<MemberId>,
     slots: Vec<Slot>,
     lost: BTreeMap<MemberId, BTreeSet<u32>>,
+    /// Taken for dead; they are members again when they poll.
+    expelled: BTreeSet<MemberId>,
 }
 
 /// One partition within a group.
@@ -94,6 +96,7 @@ impl Groups {
         if let Some(group) = inner.groups.get_mut(group) {
             group.members.retain(|member| *member != id);
             group.lost.remove(&id);
+            group.expelled.remove(&id);
             for slot in &mut group.slots {
                 if slot.owner == Some(id) {
                     *slot = Slot::default();
@@ -110,7 +113,12 @@ impl Groups {
     pub(crate) fn poll(&self, group: &str, id: MemberId) -> Option<Change> {
         let mut inner = self.lock();
         let group = inner.groups.get_mut(group)?;
-        let released = group.release(id);
+        let mut released = group.release(id);
+        if group.expelled.remove(&id) {
+            group.members.push(id);
+            group.balance();
+            released = true;
+        }
         let change = group.change(id);
         drop(inner);
         if released {
@@ -148,6 +156,19 @@ impl Groups {
                         .insert(partition as u32);
                 }
             }
+        }
+        drop(inner);
+        self.wake();
+    }
+
+    /// Takes all members for dead, as a broker does that has not heard of them: what they had goes to those that come
+    /// back first.
+    pub(crate) fn expel(&self, group: &str) {
+        self.lose(group);
+        let mut inner = self.lock();
+        if let Some(group) = inner.groups.get_mut(group) {
+            group.expelled.extend(group.members.drain(..));
+            group.balance();
         }
         drop(inner);
         self.wake();
@@ -297,6 +318,19 @@ mod tests {
         assert!(!groups.owns("g", a, 0));
         assert_eq!(groups.poll("g", a), Some(Change::Lost(vec![0, 1])));
         assert_eq!(groups.poll("g", a), Some(Change::Assigned(vec![0, 1])));
+    }
+
+    #[test]
+    fn what_members_taken_for_dead_had_goes_to_those_that_come_back_first() {
+        let groups = groups(2);
+        let a = groups.join("g");
+        groups.poll("g", a);
+        let b = groups.join("g");
+        groups.expel("g");
+        assert!(!groups.owns("g", a, 0));
+        assert_eq!(groups.poll("g", b), Some(Change::Assigned(vec![0, 1])));
+        assert_eq!(groups.poll("g", a), Some(Change::Lost(vec![0, 1])));
+        assert_eq!(groups.poll("g", b), Some(Change::Revoked(vec![1])));
     }
 
     #[test]

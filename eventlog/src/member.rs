@@ -40,6 +40,11 @@ pub(crate) trait Source: Send + Sync + 'static {
         0
     }
 
+    /// How long members that have lost nothing have their partitions for certain.
+    fn lease(&self) -> Lease {
+        Lease::Held
+    }
+
     /// Called once, when the member is gone.
     fn left(&self, group: &str);
 }
@@ -187,7 +192,12 @@ impl<S: Source> Member for GroupMember<S> {
     }
 
     async fn lease(&mut self) -> Result<Lease, LogError> {
-        Ok(Lease::Held)
+        let groups = self.source.groups();
+        let is_lost = |partition: &&u32| !groups.owns(&self.group, self.id, **partition);
+        match self.next.keys().find(is_lost) {
+            Some(lost) => Err(LogError::NotAssigned(*lost)),
+            None => Ok(self.source.lease()),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
@@ -13,7 +14,7 @@ use crate::groups::Groups;
 use crate::member::{GroupMember, Source};
 use crate::scan::Scan;
 use crate::{
-    Bounds, Lag, Log, LogError, Member, Position, Reader, Record, StoredRecord, partition_of,
+    Bounds, Lag, Lease, Log, LogError, Member, Position, Reader, Record, StoredRecord, partition_of,
 };
 
 /// What goes wrong when it is ordered to.
@@ -66,6 +67,7 @@ struct State {
     commit_faults: VecDeque<Fault>,
     read_faults: VecDeque<Fault>,
     rewinds: u64,
+    lease: Option<Duration>,
     closed: bool,
 }
 
@@ -125,6 +127,18 @@ impl MemoryLog {
     /// again.
     pub fn lose_partitions(&self, group: &str) {
         self.shared.groups.lose(group);
+    }
+
+    /// Takes all members of the group for dead. They are told `Lost` when they come for more, and their partitions are
+    /// at those by then that came first.
+    pub fn expel_members(&self, group: &str) {
+        self.shared.groups.expel(group);
+    }
+
+    /// Members have their partitions for this long from each time they ask, as those of a log elsewhere do, instead of
+    /// until they are told otherwise.
+    pub fn set_lease(&self, lease: Duration) {
+        self.shared.lock().lease = Some(lease);
     }
 
     /// Every member starts again at what its group has committed: duplicates without a rebalance.
@@ -375,6 +389,11 @@ impl Source for Shared {
 
     fn rewinds(&self) -> u64 {
         self.lock().rewinds
+    }
+
+    fn lease(&self) -> Lease {
+        let lease = self.lock().lease;
+        lease.map_or(Lease::Held, |lease| Lease::Until(Instant::now() + lease))
     }
 
     fn left(&self, _group: &str) {}
