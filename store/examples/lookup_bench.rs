@@ -105,7 +105,7 @@ async fn look_up(store: &Store, runs: u64) {
     let started = Instant::now();
     let mut sum = 0_u64;
     let known = store
-        .known_runs(|hash| sum = sum.wrapping_add(hash))
+        .known_runs(None, |hash| sum = sum.wrapping_add(hash))
         .await
         .unwrap();
     println!(
@@ -114,7 +114,7 @@ async fn look_up(store: &Store, runs: u64) {
     );
     let started = Instant::now();
     let waiting = store
-        .waiting_parents(|hash| sum = sum.wrapping_add(hash))
+        .waiting_parents(None, |hash| sum = sum.wrapping_add(hash))
         .await
         .unwrap();
     println!(

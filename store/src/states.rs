@@ -51,6 +51,10 @@ const SCAN_BOUNDS: ReadBounds = ReadBounds {
     threads: 2,
 };
 
+/// Rows that were written at the time `since` or later: all of them when that is 0. The index `by_update` finds them.
+const SINCE: &str =
+    "({since:Int64} = 0 OR updated_at >= fromUnixTimestamp64Milli({since:Int64}, 'UTC'))";
+
 /// The newest row at one key of `runs`, tombstones included.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
 pub struct StoredRun {
@@ -302,33 +306,44 @@ impl Store {
     }
 
     /// Calls `each` with [`run_hash`] of every run that has a row, some of them several times; returns how often.
-    pub async fn known_runs(&self, each: impl FnMut(u64) + Send) -> Result<u64, StoreError> {
+    /// With `since`, only of those that say they were written then or later.
+    pub async fn known_runs(
+        &self,
+        since: Option<UnixMs>,
+        each: impl FnMut(u64) + Send,
+    ) -> Result<u64, StoreError> {
         let runs = self.runs;
-        self.stream_hashes(
-            &format!("SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', run_id)) FROM {runs}"),
-            each,
-        )
-        .await
+        let sql = format!(
+            "SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', run_id)) FROM {runs} WHERE {SINCE}"
+        );
+        self.stream_hashes(&sql, since, each).await
     }
 
     /// Calls `each` with [`run_hash`] of every parent that a run names without being rooted elsewhere: parents
-    /// that were not known when the run was written. Some of them may be known by now, none is left out.
-    pub async fn waiting_parents(&self, each: impl FnMut(u64) + Send) -> Result<u64, StoreError> {
+    /// that were not known when the run was written. Some of them may be known by now, none is left out. With `since`,
+    /// only of runs that say they were written then or later.
+    pub async fn waiting_parents(
+        &self,
+        since: Option<UnixMs>,
+        each: impl FnMut(u64) + Send,
+    ) -> Result<u64, StoreError> {
         let runs = self.runs;
         let sql = format!(
             "SELECT xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id)) FROM {runs} \
-             WHERE is_deleted = 0 AND parent_run_id != '' AND root_run_id = run_id"
+             WHERE is_deleted = 0 AND parent_run_id != '' AND root_run_id = run_id AND {SINCE}"
         );
-        self.stream_hashes(&sql, each).await
+        self.stream_hashes(&sql, since, each).await
     }
 
     async fn stream_hashes(
         &self,
         sql: &str,
+        since: Option<UnixMs>,
         mut each: impl FnMut(u64) + Send,
     ) -> Result<u64, StoreError> {
         let mut cursor = self
             .bounded_query_within(sql, SCAN_BOUNDS)
+            .param("since", since.unwrap_or(0))
             .cursor::<u64>()
             .await?;
         let mut count = 0;

@@ -257,7 +257,7 @@ async fn runs_are_named_by_the_same_hash_here_and_there() {
     let mut known = HashSet::new();
     assert_eq!(
         store
-            .known_runs(|hash| {
+            .known_runs(None, |hash| {
                 known.insert(hash);
             })
             .await
@@ -268,7 +268,7 @@ async fn runs_are_named_by_the_same_hash_here_and_there() {
     assert_eq!(known, HashSet::from(expected));
     let mut parents = Vec::new();
     store
-        .waiting_parents(|hash| parents.push(hash))
+        .waiting_parents(None, |hash| parents.push(hash))
         .await
         .unwrap();
     assert_eq!(parents, [run_hash("default", "app", "unknown")]);
