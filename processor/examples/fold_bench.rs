@@ -8,6 +8,7 @@
 use async_trait::async_trait;
 use eventlog::{Position, Record, StoredRecord};
 use processor::batch::{MicroBatch, Scope, Sources};
+use processor::fence::Unfenced;
 use processor::hot::HotRuns;
 use processor::known::Known;
 use processor::{Metrics, ProcessorConfig, Rows, Tables, step};
@@ -66,11 +67,19 @@ impl Tables for Nowhere {
         Ok(())
     }
 
-    async fn known_runs(&self, _: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+    async fn known_runs(
+        &self,
+        _: Option<i64>,
+        _: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
         Ok(0)
     }
 
-    async fn waiting_parents(&self, _: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+    async fn waiting_parents(
+        &self,
+        _: Option<i64>,
+        _: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
         Ok(0)
     }
 }
@@ -156,6 +165,7 @@ async fn main() {
         known: &known,
         prices: &prices,
         metrics: &metrics,
+        fence: &Unfenced,
         careful: false,
     };
     let rounds: Vec<_> = (0..ROUNDS).map(records).collect();

@@ -5,8 +5,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+
+use crate::ProcessorError;
 
 /// One replacement in a generation; changes are counted below it.
 const REPLACED: u64 = 1 << 32;
@@ -24,11 +27,18 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Waits until the gate is open; it cannot close before the guard is dropped. The number changes whenever the
-    /// tables were changed behind the workers' backs, so that they forget what they know of them.
-    pub async fn pass(&self) -> (OwnedRwLockReadGuard<()>, u64) {
+    /// Waits until the gate is open; it cannot close before the pass is dropped.
+    pub async fn pass(&self) -> Pass {
         let guard = self.lock.clone().read_owned().await;
-        (guard, self.generation.load(Ordering::Acquire))
+        Pass {
+            _guard: guard,
+            generation: self.generation.load(Ordering::Acquire),
+        }
+    }
+
+    /// Whether workers of other processes write into the same tables.
+    pub fn is_shared(&self) -> bool {
+        false
     }
 
     /// Waits for the steps under way and keeps others waiting until the guard is dropped.
@@ -37,6 +47,27 @@ impl Gate {
             _guard: self.lock.clone().write_owned().await,
             generation: self.generation.clone(),
         }
+    }
+}
+
+/// A step is under way until this is dropped.
+#[derive(Debug)]
+pub struct Pass {
+    _guard: OwnedRwLockReadGuard<()>,
+    generation: u64,
+}
+
+impl Pass {
+    /// A number that changes whenever the tables were changed behind the workers' backs, so that they forget what they
+    /// know of them.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Until when others wait for this step; `None` when that is until its end. [`ProcessorError::Lapsed`] when they
+    /// did not wait.
+    pub(crate) fn until(&self) -> Result<Option<Instant>, ProcessorError> {
+        Ok(None)
     }
 }
 
@@ -66,7 +97,8 @@ mod tests {
     #[tokio::test]
     async fn steps_wait_while_it_is_closed_and_learn_of_changes() {
         let gate = Gate::default();
-        let (step, before) = gate.pass().await;
+        let step = gate.pass().await;
+        let before = step.generation();
         let closing = tokio::spawn({
             let gate = gate.clone();
             async move { gate.close().await }
@@ -79,7 +111,7 @@ mod tests {
         assert!(futures_now(&mut next).is_none(), "closed");
         closed.tables_changed();
         drop(closed);
-        assert_ne!(next.await.1, before);
+        assert_ne!(next.await.generation(), before);
     }
 
     fn futures_now<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {

@@ -3,9 +3,14 @@
 //! Nearly every event belongs to a run that was never seen or is hot. Asking the table about each new run would cost
 //! more than everything else, so Bloom filters over all stored runs answer first: a "no" is certain, a "maybe" costs
 //! one id in a batched look-up. About 1.8 bytes a run: 10 million runs are 18 MB.
+//!
+//! Other processes write runs too. Before a process works on partitions that it may have from another one, it learns
+//! what was written since it last did ([`Known::catch_up`]), which is little, because it does so every minute.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
+use chrono::Utc;
 use fastbloom::BloomFilter;
 use store::StoreError;
 
@@ -16,6 +21,10 @@ use crate::tables::Tables;
 const FALSE_POSITIVES: f64 = 0.001;
 /// Size of the first filter of a set; each further one doubles.
 const FIRST_CAPACITY: usize = 1 << 19;
+
+/// How far back behind its last learning a process asks: rows say when they were made, by the clock of the process that
+/// made them, and may be stored [`crate::fence::ROWS_AGE_MAX`] later. The rest is for clocks that are not set right.
+const OVERLAP_MS: i64 = 15 * 60 * 1000;
 
 /// A set of hashes that grows by adding filters, each twice the size of the one before.
 #[derive(Debug)]
@@ -64,33 +73,49 @@ impl GrowingSet {
 pub struct Known {
     runs: RwLock<GrowingSet>,
     waiting: RwLock<GrowingSet>,
+    /// All that was written before this time is in the sets, Unix milliseconds.
+    learned_ms: AtomicI64,
 }
 
 impl Known {
     /// Reads both sets from the table. Until that is done nothing can be folded, because a "no" would be a guess.
     pub async fn load(tables: &dyn Tables) -> Result<Self, StoreError> {
-        let (mut runs, mut waiting) = (GrowingSet::new(), GrowingSet::new());
-        tables.known_runs(&mut |hash| runs.insert(hash)).await?;
-        tables
-            .waiting_parents(&mut |hash| waiting.insert(hash))
-            .await?;
-        Ok(Self {
-            runs: RwLock::new(runs),
-            waiting: RwLock::new(waiting),
-        })
+        let known = Self {
+            runs: RwLock::new(GrowingSet::new()),
+            waiting: RwLock::new(GrowingSet::new()),
+            learned_ms: AtomicI64::new(0),
+        };
+        known.learn(tables).await?;
+        Ok(known)
     }
 
     /// Adds what the table says now: rows were put there that nobody told of.
     pub async fn learn(&self, tables: &dyn Tables) -> Result<(), StoreError> {
+        self.add_since(tables, None).await
+    }
+
+    /// Adds what other processes wrote since this was last done.
+    pub async fn catch_up(&self, tables: &dyn Tables) -> Result<(), StoreError> {
+        let since_ms = self.learned_ms.load(Ordering::Acquire) - OVERLAP_MS;
+        self.add_since(tables, Some(since_ms.max(1))).await
+    }
+
+    async fn add_since(
+        &self,
+        tables: &dyn Tables,
+        since_ms: Option<i64>,
+    ) -> Result<(), StoreError> {
+        let now_ms = Utc::now().timestamp_millis();
         let add = |set: &RwLock<GrowingSet>, hash| {
             set.write()
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert(hash);
         };
-        tables.known_runs(&mut |hash| add(&self.runs, hash)).await?;
-        tables
-            .waiting_parents(&mut |hash| add(&self.waiting, hash))
-            .await?;
+        let mut runs = |hash| add(&self.runs, hash);
+        tables.known_runs(since_ms, &mut runs).await?;
+        let mut waiting = |hash| add(&self.waiting, hash);
+        tables.waiting_parents(since_ms, &mut waiting).await?;
+        self.learned_ms.fetch_max(now_ms, Ordering::AcqRel);
         Ok(())
     }
 

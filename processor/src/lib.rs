@@ -24,7 +24,9 @@
 pub mod batch;
 pub mod config;
 pub mod control;
+mod dead_letter;
 pub mod decode;
+pub mod fence;
 pub mod gate;
 pub mod hot;
 pub mod jobs;
@@ -61,6 +63,12 @@ pub enum ProcessorError {
     /// The state in a row was not written by this version, or is damaged.
     #[error("run state in the table: {0}")]
     State(#[from] schemas::fold::StateFault),
+    /// The partitions of a step went to another member before the step was stored. Workers see to it themselves.
+    #[error("the partitions belong to another member")]
+    Lost,
+    /// Too much may have happened since a step began: its records have to be processed anew. Workers do.
+    #[error("the step took longer than it may")]
+    Lapsed,
     /// A worker ended without saying why.
     #[error("a worker panicked")]
     WorkerPanicked,

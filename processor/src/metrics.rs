@@ -21,6 +21,10 @@ pub struct Metrics {
     pub runs_touched: IntCounterVec,
     /// Tries that failed because the store was away or overloaded.
     pub store_retries: IntCounter,
+    /// Steps whose partitions went to another member before they were stored.
+    pub lost_steps: IntCounter,
+    /// Inserts that were refused because they came after the lease.
+    pub fenced_inserts: IntCounter,
     /// Records appended and not yet committed.
     pub lag_records: IntGauge,
     /// Memory of the hot runs.
@@ -89,6 +93,14 @@ impl Metrics {
             store_retries: counter(
                 "spindle_processor_store_retries_total",
                 "Tries that failed for a while",
+            )?,
+            lost_steps: counter(
+                "spindle_processor_lost_steps_total",
+                "Steps given up because their partitions went to another processor",
+            )?,
+            fenced_inserts: counter(
+                "spindle_processor_fenced_inserts_total",
+                "Inserts refused because they came after the lease on their partitions",
             )?,
             lag_records: gauge(
                 "spindle_processor_lag_records",

@@ -139,11 +139,22 @@ impl Tables for Patient {
         patiently!(self, tables.tree_links(scope, root_ids, each))
     }
 
-    async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
-        patiently!(self, self.processor.parts.tables.known_runs(each))
+    async fn known_runs(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        patiently!(self, self.processor.parts.tables.known_runs(since, each))
     }
 
-    async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
-        patiently!(self, self.processor.parts.tables.waiting_parents(each))
+    async fn waiting_parents(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        patiently!(
+            self,
+            self.processor.parts.tables.waiting_parents(since, each)
+        )
     }
 }

@@ -20,6 +20,9 @@ use crate::{GROUP, ProcessorConfig, ProcessorError};
 /// How often the lag is looked at.
 const LAG_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often a process learns which runs others wrote.
+const LEARN_INTERVAL: Duration = Duration::from_secs(60);
+
 /// What the processor is doing, for the readiness of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -105,16 +108,13 @@ impl Processor {
         // Each worker gets its own word to stop, so that one that fails ends the others.
         let (stop_all, stopped) = watch::channel(false);
         for hot in &self.hot {
-            let member = self.parts.log.join(GROUP).await?;
-            let worker = Worker::new(
-                (self.clone(), known.clone(), hot.clone()),
-                member,
-                stopped.clone(),
-            );
+            let worker = Worker::new((self.clone(), known.clone(), hot.clone()), stopped.clone());
             workers.spawn(worker.run());
         }
         let mut lag_interval = tokio::time::interval(LAG_INTERVAL);
         let mut outcome = Ok(());
+        let learning = self.learn_on(&known);
+        tokio::pin!(learning);
         loop {
             tokio::select! {
                 () = stopped_by(&mut stop), if !*stop_all.borrow() => {
@@ -134,6 +134,18 @@ impl Processor {
                     }
                 },
                 _ = lag_interval.tick() => self.observe().await,
+                () = &mut learning, if self.parts.gate.is_shared() => {}
+            }
+        }
+    }
+
+    /// Learns which runs other processes write, as long as it is polled, so that little is left to learn when their
+    /// partitions come here.
+    async fn learn_on(&self, known: &Known) {
+        loop {
+            tokio::time::sleep(LEARN_INTERVAL).await;
+            if let Err(error) = known.catch_up(self.parts.tables.as_ref()).await {
+                tracing::warn!(error = %error, "which runs others wrote cannot be learned for now");
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use eventlog::StoredRecord;
+use store::StoreError;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::batch::{MicroBatch, Sources, Working};
@@ -20,7 +21,8 @@ pub struct Stored {
 }
 
 /// Folds the records' events, stores their rows, and lets the caches follow. After an error nothing is known to be
-/// stored; the same records can be given again, and with others, at any later time.
+/// stored, and some may be: the same records can be given again, with care ([`Sources::careful`]), and with others, at
+/// any later time.
 pub async fn store(
     records: &[StoredRecord],
     sources: Sources<'_>,
@@ -67,7 +69,15 @@ pub async fn store(
         .metrics
         .fold_seconds
         .observe(started.elapsed().as_secs_f64());
-    sources.tables.insert(&stored).await?;
+    working.storing(sources);
+    loop {
+        stored.until = sources.fence.until().await?;
+        match sources.tables.insert(&stored).await {
+            // Too late, but nothing was lost meanwhile, or the fence would say so: the rows are as good as before.
+            Err(StoreError::Fenced) => sources.metrics.fenced_inserts.inc(),
+            outcome => break outcome?,
+        }
+    }
     let run_rows = stored.runs.len() + stored.causes.len();
     sources.metrics.run_rows.inc_by(run_rows as u64);
     let events = stored.events.len() as u64;

@@ -2,6 +2,7 @@
 //! table in memory, and with the real engine.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use store::rows::{EventRow, FeedbackRow, MessageRow, RunRow};
@@ -50,11 +51,13 @@ pub struct Rows<'a> {
     pub messages: Vec<MessageRow<'a>>,
     /// Rows of `feedback`.
     pub feedback: Vec<FeedbackRow<'a>>,
+    /// Nothing may be stored after this moment.
+    pub until: Option<Instant>,
 }
 
 /// Look-ups and inserts on the tables of events and what is made of them.
 #[async_trait]
-pub trait Tables: Send + Sync + 'static {
+pub trait Tables: Send + Sync {
     /// What is stored of these runs, tombstones included; see [`Store::load_states`].
     async fn load_states(
         &self,
@@ -92,14 +95,24 @@ pub trait Tables: Send + Sync + 'static {
         parent_ids: &[&str],
     ) -> Result<Vec<Child>, StoreError>;
 
-    /// Stores rows durably. After an error some may be stored; repeating is harmless.
+    /// Stores rows durably. After an error some may be stored; repeating is harmless. What would be stored after
+    /// [`Rows::until`] is refused with [`StoreError::Fenced`].
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError>;
 
-    /// Calls back with the hash ([`store::states::run_hash`]) of every run that has a row.
-    async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError>;
+    /// Calls back with the hash ([`store::states::run_hash`]) of every run that has a row; with `since` (Unix
+    /// milliseconds), of those written since then, and of others maybe.
+    async fn known_runs(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError>;
 
-    /// Calls back with the hash of every parent that was not known when its child was written.
-    async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError>;
+    /// Calls back with the hash of every parent that was not known when its child was written; `since` as above.
+    async fn waiting_parents(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError>;
 }
 
 #[async_trait]
@@ -121,25 +134,26 @@ impl Tables for Store {
     }
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
+        let store = self.with_deadline(rows.until);
         // Side by side: each is one stream on one core of the server.
         let insert_events = async {
             for rows in by_days(&rows.events, |row| row.timestamp) {
-                self.insert_events(rows.into_iter()).await?;
+                store.insert_events(rows.into_iter()).await?;
             }
             Ok::<_, StoreError>(())
         };
-        let insert_first = insert_runs(self, &rows.runs);
+        let insert_first = insert_runs(&store, &rows.runs);
         let insert_messages = async {
             for rows in by_days(&rows.messages, |row| row.timestamp) {
-                self.insert_messages(rows.into_iter()).await?;
+                store.insert_messages(rows.into_iter()).await?;
             }
             for rows in by_days(&rows.feedback, |row| row.timestamp) {
-                self.insert_feedback(rows.into_iter()).await?;
+                store.insert_feedback(rows.into_iter()).await?;
             }
             Ok::<_, StoreError>(())
         };
         tokio::try_join!(insert_events, insert_first, insert_messages)?;
-        insert_runs(self, &rows.causes).await
+        insert_runs(&store, &rows.causes).await
     }
 
     async fn load_states_at(
@@ -170,12 +184,20 @@ impl Tables for Store {
         Store::tree_links(self, project, app, root_ids, each).await
     }
 
-    async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
-        Store::known_runs(self, each).await
+    async fn known_runs(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        Store::known_runs(self, since, each).await
     }
 
-    async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
-        Store::waiting_parents(self, each).await
+    async fn waiting_parents(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        Store::waiting_parents(self, since, each).await
     }
 }
 

@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use chrono::Utc;
-use eventlog::{Delivery, Fetch, LogError, Member, Record, StoredRecord};
+use eventlog::{Delivery, Fetch, LogError, Member, StoredRecord};
 use tokio::sync::watch;
 
-use crate::batch::Sources;
-use crate::decode::{self, Poison};
-use crate::gate::is_replaced;
+use crate::decode;
 use crate::hot::HotRuns;
 use crate::known::Known;
-use crate::patient::{Patient, Pause};
+use crate::patient::Pause;
 use crate::processor::{Processor, stopped_by};
-use crate::step::{self, Stored};
 use crate::{GROUP, ProcessorError};
+use storing::Halt;
+
+mod storing;
 
 /// The largest record a log takes.
 const RECORD_BYTES_MAX: usize = 16 << 20;
@@ -30,12 +28,13 @@ pub(crate) struct Worker {
     processor: Arc<Processor>,
     known: Arc<Known>,
     hot: HotRuns,
-    member: Box<dyn Member>,
     stop: watch::Receiver<bool>,
     /// The gate's number when this worker last passed it.
     generation: u64,
     /// By partition, what may have been stored in part by whoever had it before: see [`Sources::careful`].
     unproven: BTreeMap<u32, Unproven>,
+    /// It has partitions by now that may have been another process's.
+    is_new_owner: bool,
 }
 
 /// The records somebody else may have begun to store without committing them.
@@ -89,23 +88,46 @@ struct Gathered {
 impl Worker {
     pub(crate) fn new(
         (processor, known, hot): (Arc<Processor>, Arc<Known>, HotRuns),
-        member: Box<dyn Member>,
         stop: watch::Receiver<bool>,
     ) -> Self {
         Self {
             processor,
             known,
             hot,
-            member,
             stop,
             generation: 0,
             unproven: BTreeMap::new(),
+            is_new_owner: false,
         }
     }
 
+    /// Processes until told to stop. A worker that loses its partitions in the middle of a step takes a place in the
+    /// group anew: what it had in hand, of partitions that it lost and of others maybe, is delivered again then, from
+    /// the last commit on, to whoever has them.
     pub(crate) async fn run(mut self) -> Result<(), ProcessorError> {
+        let mut pause = Pause::new(self.processor.config.retry_pause_max);
+        loop {
+            match self.serve().await {
+                Ok(()) | Err(Halt::Stopped) => return Ok(()),
+                Err(Halt::Failed(error)) => return Err(error),
+                Err(Halt::Lost) => {
+                    tracing::warn!("a worker lost its partitions while it had records in hand");
+                    self.processor.metrics.lost_steps.inc();
+                }
+            }
+            if !pause.wait(&self.stop).await {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One membership, from joining the group on.
+    async fn serve(&mut self) -> Result<(), Halt> {
+        let mut member = self.join().await?;
+        self.hot.clear();
+        self.unproven.clear();
         while !*self.stop.borrow() {
-            let gathered = match self.gather().await {
+            let gathered = match self.gather(member.as_mut()).await {
                 Ok(gathered) => gathered,
                 Err(LogError::Closed) => return Ok(()),
                 Err(error) if error.is_retryable() => {
@@ -115,16 +137,29 @@ impl Worker {
                         .await;
                     continue;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(ProcessorError::from(error).into()),
             };
             for records in parts(gathered.records, self.processor.config.batch_bytes) {
-                if !self.process(records).await? {
-                    return Ok(());
-                }
+                self.process(member.as_mut(), records).await?;
             }
             self.heed(gathered.then).await;
         }
         Ok(())
+    }
+
+    async fn join(&self) -> Result<Box<dyn Member>, Halt> {
+        let mut pause = Pause::new(self.processor.config.retry_pause_max);
+        loop {
+            match self.processor.parts.log.join(GROUP).await {
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(error = %error, "the log cannot be joined for now");
+                    if !pause.wait(&self.stop).await {
+                        return Err(Halt::Stopped);
+                    }
+                }
+                joined => return joined.map_err(|error| ProcessorError::from(error).into()),
+            }
+        }
     }
 
     /// Follows what the log says about this member's partitions.
@@ -134,6 +169,7 @@ impl Worker {
                 tracing::debug!(log.positions = ?positions, "assigned");
                 // Whoever had these partitions may have written their runs since this worker last did.
                 self.hot.clear();
+                self.is_new_owner = true;
                 // Where the end cannot be seen now, care is taken as far as the bytes reach.
                 let lags = self
                     .processor
@@ -181,7 +217,7 @@ impl Worker {
     }
 
     /// Collects records until a micro-batch is full, its time is over, or something else is told.
-    async fn gather(&mut self) -> Result<Gathered, LogError> {
+    async fn gather(&mut self, member: &mut dyn Member) -> Result<Gathered, LogError> {
         let config = &self.processor.config;
         let mut gathered = Gathered {
             records: Vec::new(),
@@ -198,7 +234,7 @@ impl Worker {
                 max_wait,
             };
             let delivery = tokio::select! {
-                delivery = self.member.next(fetch) => delivery?,
+                delivery = member.next(fetch) => delivery?,
                 () = stopped_by(&mut self.stop) => return Ok(gathered),
             };
             match delivery {
@@ -219,126 +255,5 @@ impl Worker {
                 return Ok(gathered);
             }
         }
-    }
-
-    /// Stores what the records say, then commits them. `false` when it was told to stop before that was possible.
-    async fn process(&mut self, records: Vec<StoredRecord>) -> Result<bool, ProcessorError> {
-        let processor = self.processor.clone();
-        let metrics = &processor.metrics;
-        let started = Instant::now();
-        let tables = Patient {
-            processor: processor.clone(),
-            stop: self.stop.clone(),
-        };
-        let (known, hot) = (self.known.clone(), self.hot.clone());
-        let (_pass, generation) = processor.parts.gate.pass().await;
-        if generation != self.generation {
-            // Somebody put other rows in place of those this worker knows.
-            hot.clear();
-            if is_replaced(self.generation, generation) {
-                match known.learn(&tables).await {
-                    Ok(()) => {}
-                    // Told to stop while the store is away: the records stay in the log.
-                    Err(error) if error.is_retryable() => return Ok(false),
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            self.generation = generation;
-        }
-        let prices = processor.parts.prices.borrow().clone();
-        let careful = self.takes_care_of(&records) | records.iter().any(decode::is_settle);
-        let sources = Sources {
-            tables: &tables,
-            hot: &hot,
-            known: &known,
-            prices: &prices,
-            metrics,
-            careful,
-        };
-        let stored = step::store(&records, sources, Utc::now().timestamp_millis()).await;
-        let Stored { events, poison } = match stored {
-            Ok(stored) => stored,
-            // Told to stop while the store is away: the records stay in the log.
-            Err(ProcessorError::Store(error)) if error.is_retryable() => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        self.bury(&records, &poison).await?;
-        self.commit(&records).await?;
-        metrics.stored_events.inc_by(events);
-        metrics.batch_events.observe(events as f64);
-        metrics
-            .batch_seconds
-            .observe(started.elapsed().as_secs_f64());
-        Ok(true)
-    }
-
-    /// Puts what could not be read into the dead letters, durably, before its record is committed (P1).
-    async fn bury(
-        &mut self,
-        records: &[StoredRecord],
-        poison: &[Poison],
-    ) -> Result<(), ProcessorError> {
-        for bad in poison {
-            let source = &records[bad.record];
-            let text = |text: String| Bytes::from(text.into_bytes());
-            let mut headers = source.record.headers.clone();
-            headers.extend([
-                ("reason".to_owned(), text(bad.reason.clone())),
-                (
-                    "original_partition".to_owned(),
-                    text(source.position.partition.to_string()),
-                ),
-                (
-                    "original_offset".to_owned(),
-                    text(source.position.offset.to_string()),
-                ),
-            ]);
-            let payload = bad
-                .part
-                .clone()
-                .map_or_else(|| source.record.payload.clone(), text);
-            let letter = Record {
-                key: source.record.key.clone(),
-                headers,
-                payload,
-            };
-            tracing::error!(
-                log.partition = source.position.partition,
-                log.offset = source.position.offset,
-                "a record cannot be read; it goes to the dead letters"
-            );
-            self.processor.parts.dead_letters.append(letter).await?;
-            self.processor
-                .metrics
-                .dead_lettered_events
-                .inc_by(bad.events);
-        }
-        Ok(())
-    }
-
-    async fn commit(&mut self, records: &[StoredRecord]) -> Result<(), ProcessorError> {
-        let mut next = BTreeMap::new();
-        for record in records {
-            let offset = next.entry(record.position.partition).or_insert(0);
-            *offset = record.position.offset.saturating_add(1).max(*offset);
-        }
-        for (partition, offset) in next {
-            let mut pause = Pause::new(self.processor.config.retry_pause_max);
-            loop {
-                match self.member.commit(partition, offset).await {
-                    Ok(()) => break,
-                    // Whoever has it now reads the same records again, which changes nothing (P2).
-                    Err(LogError::NotAssigned(_)) => break,
-                    Err(error) if error.is_retryable() => {
-                        tracing::warn!(error = %error, log.partition = partition, "cannot commit for now");
-                        if !pause.wait(&self.stop).await {
-                            return Ok(());
-                        }
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use store::states::run_hash;
 
 use super::{Delta, Figures, KeyMap, KeySet, Node, Nodes, Repriced, RunKey, Scope, Snapshot};
 use crate::ProcessorError;
+use crate::fence::Fence;
 use crate::hot::{HotRun, HotRuns};
 use crate::known::Known;
 use crate::lineage::{self, Round};
@@ -30,6 +31,8 @@ pub struct Sources<'a> {
     pub prices: &'a PriceTable,
     /// What is counted.
     pub metrics: &'a Metrics,
+    /// Until when the step may store.
+    pub fence: &'a dyn Fence,
     /// Whether these records may have been stored in part before, by a process that was killed half way. Then the
     /// cause of a change may be in the table without all of its consequences, so that finding nothing changed proves
     /// nothing: every touched run is related to its ancestors again, and every run below it. The same where relatives
@@ -96,8 +99,8 @@ impl Working {
         node.is_rewired(&self.nodes)
     }
 
-    /// What is written is stored: what is known follows.
-    pub fn stored(self, sources: Sources<'_>) {
+    /// What is written may be stored from now on, whatever the answer is: whoever reads these records again has to look.
+    pub fn storing(&self, sources: Sources<'_>) {
         let scopes = &self.nodes.scopes;
         let all = self.nodes.nodes.values().chain(self.unseen.values());
         sources.known.add_runs(
@@ -105,6 +108,11 @@ impl Working {
                 .map(|node| hash(&scopes[node.scope], &node.run_id)),
         );
         sources.known.add_waiting(self.orphaned.iter().copied());
+    }
+
+    /// What is written is stored: what is hot follows.
+    pub fn stored(self, sources: Sources<'_>) {
+        let scopes = &self.nodes.scopes;
         for (key, node) in self.nodes.nodes.into_iter().chain(self.unseen) {
             let version = match &node.base {
                 Some(base) if !node.is_changed() => base.version,

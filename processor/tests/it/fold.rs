@@ -8,6 +8,7 @@ use crate::memory_tables::MemoryTables;
 use bytes::Bytes;
 use eventlog::{Position, Record, StoredRecord};
 use processor::batch::Sources;
+use processor::fence::Unfenced;
 use processor::hot::HotRuns;
 use processor::known::Known;
 use processor::{Metrics, ProcessorConfig, step};
@@ -206,6 +207,7 @@ impl Process {
             known: &self.known,
             prices: &self.prices,
             metrics: &self.metrics,
+            fence: &Unfenced,
             careful: self.careful.take(),
         };
         step::store(records, sources, 0)

@@ -4,11 +4,13 @@
 
 mod deployment;
 mod fold;
+mod held_tables;
 mod memory_tables;
 mod rebuild;
 mod recalculate;
 mod reference;
 mod retention;
 mod worker;
+mod zombie;
 
 store::engine_test_child!();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use processor::batch::Scope;
@@ -248,6 +249,9 @@ impl Tables for MemoryTables {
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
         let mut contents = self.contents()?;
+        if rows.until.is_some_and(|until| Instant::now() >= until) {
+            return Err(StoreError::Fenced);
+        }
         if contents.refuses {
             return Err(StoreError::Shape("refused, says the test".to_owned()));
         }
@@ -298,7 +302,11 @@ impl Tables for MemoryTables {
         }
     }
 
-    async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+    async fn known_runs(
+        &self,
+        _since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
         let contents = self.contents()?;
         contents
             .runs
@@ -307,7 +315,11 @@ impl Tables for MemoryTables {
         Ok(contents.runs.len() as u64)
     }
 
-    async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
+    async fn waiting_parents(
+        &self,
+        _since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
         let contents = self.contents()?;
         let waiting = contents
             .runs

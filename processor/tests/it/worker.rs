@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use eventlog::memory::{Fault, MemoryLog};
 use eventlog::{Log, Record};
-use processor::{GROUP, Gate, Metrics, Parts, Processor, ProcessorConfig, ProcessorError, Status};
+use processor::{
+    GROUP, Gate, Metrics, Parts, Processor, ProcessorConfig, ProcessorError, Status, Tables,
+};
 use schemas::ids::{AppId, ProjectId};
 use schemas::record::RecordHeader;
 use serde_json::{Value, json};
@@ -15,16 +17,16 @@ use tokio::task::JoinHandle;
 
 use crate::memory_tables::MemoryTables;
 
-struct Running {
+pub(crate) struct Running {
     log: MemoryLog,
     dead_letters: MemoryLog,
-    metrics: Metrics,
+    pub(crate) metrics: Metrics,
     status: watch::Receiver<Status>,
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<(), ProcessorError>>,
 }
 
-fn start(log: &MemoryLog, tables: &MemoryTables) -> Running {
+pub(crate) fn start(log: &MemoryLog, tables: Arc<dyn Tables>) -> Running {
     let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
     let config = ProcessorConfig {
         batch_wait: Duration::from_millis(5),
@@ -37,7 +39,7 @@ fn start(log: &MemoryLog, tables: &MemoryTables) -> Running {
         Parts {
             log: Arc::new(log.clone()),
             dead_letters: Arc::new(dead_letters.clone()),
-            tables: Arc::new(tables.clone()),
+            tables,
             prices: watch::channel(Arc::default()).1,
             gate: Gate::default(),
         },
@@ -58,7 +60,7 @@ fn start(log: &MemoryLog, tables: &MemoryTables) -> Running {
 
 impl Running {
     /// Waits until everything appended is committed.
-    async fn drained(&self) {
+    pub(crate) async fn drained(&self) {
         let drained = async {
             while self
                 .log
@@ -76,7 +78,7 @@ impl Running {
             .expect("drains");
     }
 
-    async fn stop(self) -> Result<(), ProcessorError> {
+    pub(crate) async fn stop(self) -> Result<(), ProcessorError> {
         self.stop.send_replace(true);
         self.task.await.unwrap()
     }
@@ -86,7 +88,7 @@ fn event(run: usize) -> Value {
     json!({"name": "agent_end", "run_id": format!("r{run}"), "timestamp": 1_795_132_800_000i64 + run as i64})
 }
 
-fn record(events: &[Value]) -> Record {
+pub(crate) fn record(events: &[Value]) -> Record {
     let header = RecordHeader {
         project: ProjectId::new("p"),
         app: AppId::new("a"),
@@ -107,7 +109,7 @@ fn record(events: &[Value]) -> Record {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_appended_is_stored_and_counted_p4() {
     let (log, tables) = (MemoryLog::new(4), MemoryTables::default());
-    let running = start(&log, &tables);
+    let running = start(&log, Arc::new(tables.clone()));
     for run in 0..100 {
         log.append(record(&[event(run), event(run + 100)]))
             .await
@@ -128,7 +130,7 @@ async fn what_was_appended_is_stored_and_counted_p4() {
 async fn nothing_is_committed_before_it_is_stored_p1() {
     let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
     tables.set_away(true);
-    let mut running = start(&log, &tables);
+    let mut running = start(&log, Arc::new(tables.clone()));
     log.append(record(&[event(1)])).await.unwrap();
     // The look-up of known runs at the start already waits for the store.
     running
@@ -160,7 +162,7 @@ async fn nothing_is_committed_before_it_is_stored_p1() {
     running.stop().await.unwrap();
     assert_eq!(log.committed(GROUP), [1]);
     tables.set_away(false);
-    let running = start(&log.restart(), &tables);
+    let running = start(&log.restart(), Arc::new(tables.clone()));
     running.drained().await;
     assert_eq!(tables.event_count(), 2, "(R1)");
     running.stop().await.unwrap();
@@ -169,7 +171,7 @@ async fn nothing_is_committed_before_it_is_stored_p1() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_goes_to_the_dead_letters_once_and_the_rest_flows_p1() {
     let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
-    let running = start(&log, &tables);
+    let running = start(&log, Arc::new(tables.clone()));
     let mut not_json = record(&[event(1)]);
     not_json.payload = Bytes::from_static(b"{");
     let mut no_header = record(&[event(2)]);
@@ -190,7 +192,9 @@ async fn what_cannot_be_read_goes_to_the_dead_letters_once_and_the_rest_flows_p1
         let found = headers.iter().rev().find(|(key, _)| key == name);
         String::from_utf8(found.unwrap().1.to_vec()).unwrap()
     };
-    let reasons: Vec<String> = (0..letters.len()).map(|at| header(at, "reason")).collect();
+    let reasons: Vec<String> = (0..letters.len())
+        .map(|at| header(at, "dead_reason"))
+        .collect();
     assert_eq!(
         reasons,
         [
@@ -200,10 +204,7 @@ async fn what_cannot_be_read_goes_to_the_dead_letters_once_and_the_rest_flows_p1
         ]
     );
     assert_eq!(
-        (
-            header(0, "original_partition"),
-            header(2, "original_offset")
-        ),
+        (header(0, "dead_partition"), header(2, "dead_offset")),
         ("0".into(), "3".into())
     );
     assert_eq!(&letters[2].record.payload[..], br#"{"name":"x"}"#);
@@ -221,7 +222,7 @@ async fn what_cannot_be_read_goes_to_the_dead_letters_once_and_the_rest_flows_p1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn repetition_lost_partitions_and_failing_commits_change_nothing_p2() {
     let (log, tables) = (MemoryLog::new(2), MemoryTables::default());
-    let running = start(&log, &tables);
+    let running = start(&log, Arc::new(tables.clone()));
     for run in 0..50 {
         log.append(record(&[event(run)])).await.unwrap();
         match run % 10 {
@@ -245,7 +246,7 @@ async fn repetition_lost_partitions_and_failing_commits_change_nothing_p2() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_retry_cannot_mend_stops_the_processor_and_stays_in_the_log() {
     let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
-    let running = start(&log, &tables);
+    let running = start(&log, Arc::new(tables.clone()));
     // Both workers meet it: the one that is left takes the partition over.
     tables.set_refusing(true);
     log.append(record(&[event(1)])).await.unwrap();
@@ -257,7 +258,7 @@ async fn what_a_retry_cannot_mend_stops_the_processor_and_stays_in_the_log() {
     assert_eq!(*running.status.borrow(), Status::Stopped);
     assert_eq!(log.committed(GROUP), [0]);
     tables.set_refusing(false);
-    let again = start(&log.restart(), &tables);
+    let again = start(&log.restart(), Arc::new(tables.clone()));
     again.drained().await;
     assert_eq!(tables.event_count(), 1);
     again.stop().await.unwrap();

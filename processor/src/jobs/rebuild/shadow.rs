@@ -14,6 +14,7 @@ use super::super::desk::record;
 use super::super::{JobError, JobParts};
 use crate::batch::{Scope, Sources};
 use crate::config::ProcessorConfig;
+use crate::fence::Unfenced;
 use crate::hot::HotRuns;
 use crate::known::Known;
 use crate::metrics::Metrics;
@@ -67,6 +68,7 @@ impl Shadow {
             known: &self.known,
             prices,
             metrics: &self.metrics,
+            fence: &Unfenced,
             careful: false,
         };
         step::store(&records, sources, newest_ms.unwrap_or_default())
@@ -164,11 +166,19 @@ impl Tables for ShadowTables {
         insert_runs(&self.0, &rows.causes).await
     }
 
-    async fn known_runs(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
-        Tables::known_runs(&self.0, each).await
+    async fn known_runs(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        Tables::known_runs(&self.0, since, each).await
     }
 
-    async fn waiting_parents(&self, each: &mut (dyn FnMut(u64) + Send)) -> Result<u64, StoreError> {
-        Tables::waiting_parents(&self.0, each).await
+    async fn waiting_parents(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        Tables::waiting_parents(&self.0, since, each).await
     }
 }

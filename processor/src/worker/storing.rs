@@ -1,0 +1,206 @@
+//! What a worker does with the records in its hand: store, bury, commit.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use chrono::Utc;
+use eventlog::{LogError, Member, StoredRecord};
+use tokio::sync::Mutex;
+
+use super::Worker;
+use crate::ProcessorError;
+use crate::batch::Sources;
+use crate::dead_letter;
+use crate::decode::{self, Poison};
+use crate::fence::Leases;
+use crate::gate::{Pass, is_replaced};
+use crate::patient::{Patient, Pause};
+use crate::processor::stopped_by;
+use crate::step::{self, Stored};
+
+/// Why a worker leaves its records as they are.
+pub(super) enum Halt {
+    /// It was told to stop while it waited; they stay in the log.
+    Stopped,
+    /// They are another member's, from the last commit on.
+    Lost,
+    /// A person has to look; they stay in the log.
+    Failed(ProcessorError),
+}
+
+impl From<ProcessorError> for Halt {
+    fn from(error: ProcessorError) -> Self {
+        match error {
+            ProcessorError::Lost => Self::Lost,
+            // All that may pass is waited for, until the word to stop.
+            ProcessorError::Store(error) if error.is_retryable() => Self::Stopped,
+            ProcessorError::Log(error) if error.is_retryable() => Self::Stopped,
+            error => Self::Failed(error),
+        }
+    }
+}
+
+impl Worker {
+    /// Stores what the records say, then commits them.
+    pub(super) async fn process(
+        &mut self,
+        member: &mut dyn Member,
+        records: Vec<StoredRecord>,
+    ) -> Result<(), Halt> {
+        let started = Instant::now();
+        let careful = self.takes_care_of(&records) | records.iter().any(decode::is_settle);
+        let pass = self.pass().await?;
+        let (_pass, Stored { events, poison }) =
+            self.store(member, pass, &records, careful).await?;
+        self.bury(&records, &poison).await?;
+        self.commit(member, &records).await?;
+        let metrics = &self.processor.metrics;
+        metrics.stored_events.inc_by(events);
+        metrics.batch_events.observe(events as f64);
+        metrics
+            .batch_seconds
+            .observe(started.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn tables(&self) -> Patient {
+        Patient {
+            processor: self.processor.clone(),
+            stop: self.stop.clone(),
+        }
+    }
+
+    /// Passes the gate, and learns what happened to the tables behind it and while their runs were another process's.
+    async fn pass(&mut self) -> Result<Pass, Halt> {
+        let gate = &self.processor.parts.gate;
+        let mut stop = self.stop.clone();
+        let pass = tokio::select! {
+            pass = gate.pass() => pass,
+            () = stopped_by(&mut stop) => return Err(Halt::Stopped),
+        };
+        let tables = self.tables();
+        let learned = if pass.generation() == self.generation {
+            Ok(())
+        } else {
+            // Somebody put other rows in place of those this worker knows.
+            self.hot.clear();
+            match is_replaced(self.generation, pass.generation()) {
+                true => self.known.learn(&tables).await,
+                false => Ok(()),
+            }
+        };
+        learned.map_err(ProcessorError::from)?;
+        self.generation = pass.generation();
+        if std::mem::take(&mut self.is_new_owner) && gate.is_shared() {
+            let caught_up = self.known.catch_up(&tables).await;
+            caught_up.map_err(ProcessorError::from)?;
+        }
+        Ok(pass)
+    }
+
+    /// Makes rows of the records and stores them. What lasted longer than its leases is done anew: its records are
+    /// still in hand, but what was read of the tables for them may be old.
+    async fn store(
+        &mut self,
+        member: &mut dyn Member,
+        mut pass: Pass,
+        records: &[StoredRecord],
+        mut careful: bool,
+    ) -> Result<(Pass, Stored), Halt> {
+        let tables = self.tables();
+        let processor = self.processor.clone();
+        loop {
+            let leases = Leases {
+                member: Mutex::new(member),
+                pass: &pass,
+                began: Instant::now(),
+                stop: &self.stop,
+                pause_max: processor.config.retry_pause_max,
+            };
+            let prices = processor.parts.prices.borrow().clone();
+            let sources = Sources {
+                tables: &tables,
+                hot: &self.hot,
+                known: &self.known,
+                prices: &prices,
+                metrics: &processor.metrics,
+                fence: &leases,
+                careful,
+            };
+            let stored = step::store(records, sources, Utc::now().timestamp_millis()).await;
+            match stored {
+                Ok(stored) => return Ok((pass, stored)),
+                Err(ProcessorError::Lapsed) if !*self.stop.borrow() => {
+                    // Some of it may be stored.
+                    careful = true;
+                    self.hot.clear();
+                    drop(pass);
+                    pass = self.pass().await?;
+                }
+                Err(ProcessorError::Lapsed) => return Err(Halt::Stopped),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Puts what could not be read into the dead letters, durably, before its record is committed (P1), and after the
+    /// rest is stored: only a crash between the two makes a second letter of it.
+    async fn bury(&mut self, records: &[StoredRecord], poison: &[Poison]) -> Result<(), Halt> {
+        let parts = &self.processor.parts;
+        for bad in poison {
+            let source = &records[bad.record];
+            tracing::error!(
+                log.partition = source.position.partition,
+                log.offset = source.position.offset,
+                "a record cannot be processed; it goes to the dead letters"
+            );
+            let now_ms = Utc::now().timestamp_millis();
+            let letter = dead_letter::of(source, bad, parts.log.topic(), now_ms);
+            let mut pause = Pause::new(self.processor.config.retry_pause_max);
+            while let Err(error) = parts.dead_letters.append(letter.clone()).await {
+                if !error.is_retryable() {
+                    return Err(ProcessorError::from(error).into());
+                }
+                tracing::warn!(error = %error, "the dead letters cannot be written for now");
+                if !pause.wait(&self.stop).await {
+                    return Err(Halt::Stopped);
+                }
+            }
+            self.processor
+                .metrics
+                .dead_lettered_events
+                .inc_by(bad.events);
+        }
+        Ok(())
+    }
+
+    async fn commit(
+        &mut self,
+        member: &mut dyn Member,
+        records: &[StoredRecord],
+    ) -> Result<(), Halt> {
+        let mut next = BTreeMap::new();
+        for record in records {
+            let offset = next.entry(record.position.partition).or_insert(0);
+            *offset = record.position.offset.saturating_add(1).max(*offset);
+        }
+        for (partition, offset) in next {
+            let mut pause = Pause::new(self.processor.config.retry_pause_max);
+            loop {
+                match member.commit(partition, offset).await {
+                    Ok(()) => break,
+                    // Whoever has it now reads the same records again, which changes nothing (P2).
+                    Err(LogError::NotAssigned(_)) => break,
+                    Err(error) if error.is_retryable() => {
+                        tracing::warn!(error = %error, log.partition = partition, "cannot commit for now");
+                        if !pause.wait(&self.stop).await {
+                            return Err(Halt::Stopped);
+                        }
+                    }
+                    Err(error) => return Err(ProcessorError::from(error).into()),
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! A process that slept through the loss of its partitions, and wakes with an insert in its hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use eventlog::Log;
+use eventlog::memory::MemoryLog;
+use processor::GROUP;
+use serde_json::json;
+
+use crate::held_tables::HeldTables;
+use crate::memory_tables::MemoryTables;
+use crate::worker::{record, start};
+
+const START_MS: i64 = 1_795_132_800_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_zombie_writes_late_is_refused_and_leaves_no_second_row_p3() {
+    let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
+    log.set_lease(Duration::from_millis(400));
+    let sleeper = HeldTables::new(Arc::new(tables.clone()));
+    sleeper.hold(true);
+    let zombie = start(&log, Arc::new(sleeper.clone()));
+    let event = |name: &str, at_ms: i64| json!({"name": name, "run_id": "r", "timestamp": START_MS + at_ms});
+    log.append(record(&[event("agent_end", 50)])).await.unwrap();
+    let deadline = sleeper.held().await;
+    // Its successor reads a start that moves the run, together with what the zombie has in its hand: so the run's row
+    // is elsewhere, and at the zombie's place there is nothing that could win against it.
+    log.append(record(&[event("agent_start", -50)]))
+        .await
+        .unwrap();
+    let successor = start(&log, Arc::new(tables.clone()));
+    log.expel_members(GROUP);
+    successor.drained().await;
+    let before = tables.visible_keys();
+    assert_eq!(before.len(), 1);
+    assert_eq!(before[0].1, START_MS - 50);
+
+    tokio::time::sleep_until(deadline.into()).await;
+    sleeper.hold(false);
+    // It finds out, and takes its place in the group again.
+    log.append(record(&[event("agent_start", 10)]))
+        .await
+        .unwrap();
+    successor.drained().await;
+    while zombie.metrics.lost_steps.get() == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(zombie.metrics.fenced_inserts.get(), 1);
+    assert_eq!(tables.visible_keys(), before);
+    tables.assert_one_row_per_run();
+    zombie.stop().await.unwrap();
+    successor.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_was_only_slow_stores_what_it_has_in_hand_with_another_lease_p1() {
+    let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
+    log.set_lease(Duration::from_millis(200));
+    let slow = HeldTables::new(Arc::new(tables.clone()));
+    slow.hold(true);
+    let owner = start(&log, Arc::new(slow.clone()));
+    log.append(record(&[
+        json!({"name": "agent_start", "run_id": "r", "timestamp": START_MS}),
+    ]))
+    .await
+    .unwrap();
+    let deadline = slow.held().await;
+    tokio::time::sleep_until(deadline.into()).await;
+    assert_eq!(log.lag(GROUP).await.unwrap()[0].committed, 0);
+    slow.hold(false);
+    owner.drained().await;
+    assert_eq!(tables.event_count(), 1);
+    assert_eq!(
+        (
+            owner.metrics.fenced_inserts.get(),
+            owner.metrics.lost_steps.get()
+        ),
+        (1, 0)
+    );
+    owner.stop().await.unwrap();
+}
