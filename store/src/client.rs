@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clickhouse::Client;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::config::{Compression, StoreConfig};
 use crate::error::StoreError;
 use crate::inserts::fence::Fence;
+use crate::jobs::JobChanges;
 use crate::metrics::Metrics;
 
 /// A handle on one ClickHouse database. Cheap to clone; connections are shared and made when needed.
@@ -19,7 +20,7 @@ pub struct Store {
     pub(crate) metrics: Metrics,
     pub(crate) reads: Arc<Semaphore>,
     /// Counts what happened to jobs, for their runner in the same process; see [`crate::jobs`].
-    pub(crate) job_changes: Arc<watch::Sender<u64>>,
+    pub(crate) job_changes: Arc<JobChanges>,
     /// One change of a job at a time: each is a look and then a write.
     pub(crate) job_turn: Arc<Mutex<()>>,
     /// The table of runs that a processor's look-ups and inserts go to: `runs`, but for a rebuild.
@@ -72,7 +73,7 @@ impl Store {
             config: Arc::new(config),
             metrics,
             reads,
-            job_changes: Arc::new(watch::Sender::new(0)),
+            job_changes: Arc::default(),
             job_turn: Arc::default(),
             runs: "runs",
             until: None,

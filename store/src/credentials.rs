@@ -11,7 +11,9 @@ mod bootstrap;
 mod directory;
 mod records;
 mod secrets;
+mod snapshot;
 
 pub use bootstrap::{GivenSecrets, NewSecrets};
 pub use directory::{CacheStats, Credentials, Keyless};
 pub use records::{Created, KeyRecord, NewKey, NewToken, ProjectRecord, TokenRecord};
+pub use snapshot::{Snapshot, SnapshotFault};

@@ -43,6 +43,15 @@ pub enum Asked {
     Busy(Job),
 }
 
+/// Counts what happened to jobs.
+#[derive(Debug, Default)]
+pub(crate) struct JobChanges {
+    /// In this process.
+    made_here: watch::Sender<u64>,
+    /// In any process, as far as this one heard of it.
+    all: watch::Sender<u64>,
+}
+
 /// The jobs of a deployment. Clones, and those of all clones of one [`Store`], tell each other of changes at once;
 /// other processes have to look.
 #[derive(Clone)]
@@ -60,13 +69,27 @@ impl Store {
 }
 
 impl Jobs {
-    /// Changes whenever a job was made or cancelled in this process.
+    /// Changes whenever a job was made or cancelled in this process, or in another one that [`Jobs::heard`].
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.store.job_changes.subscribe()
+        self.store.job_changes.all.subscribe()
+    }
+
+    /// Changes whenever a job was made or cancelled in this process: others have to hear of it.
+    pub fn made_here(&self) -> watch::Receiver<u64> {
+        self.store.job_changes.made_here.subscribe()
+    }
+
+    /// Another process made or cancelled a job.
+    pub fn heard(&self) {
+        self.store.job_changes.all.send_modify(|count| *count += 1);
     }
 
     fn changed(&self) {
-        self.store.job_changes.send_modify(|count| *count += 1);
+        self.store
+            .job_changes
+            .made_here
+            .send_modify(|count| *count += 1);
+        self.heard();
     }
 
     /// Makes a job, unless one that works on the same data is queued or running: two of one project, or any two of

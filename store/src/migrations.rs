@@ -3,6 +3,8 @@
 //! A statement of a migration can be run again without harm (`IF NOT EXISTS`), so two programs that start at
 //! once may both apply it, and one that died in the middle is repeated whole.
 
+mod state;
+
 use std::time::Duration;
 
 use clickhouse::Row;
@@ -17,6 +19,12 @@ struct Migration {
     number: u32,
     name: &'static str,
     sql: &'static str,
+}
+
+impl Migration {
+    fn checksum(&self) -> String {
+        hex::encode(Sha256::digest(self.sql))
+    }
 }
 
 macro_rules! migration {
@@ -94,7 +102,7 @@ impl Store {
             });
         }
         for migration in MIGRATIONS {
-            let checksum = hex::encode(Sha256::digest(migration.sql));
+            let checksum = migration.checksum();
             match applied
                 .iter()
                 .find(|applied| applied.number == migration.number)

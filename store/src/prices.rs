@@ -48,6 +48,8 @@ struct Inner {
     records: RwLock<Arc<Vec<PriceRecord>>>,
     /// What counts, for pricing.
     table: watch::Sender<Arc<PriceTable>>,
+    /// Counts what this process itself changed in the table.
+    made_here: watch::Sender<u64>,
     /// What the table in the database looked like when it was read last. Held while reading and writing: an older
     /// reading must not replace a newer one.
     seen: Mutex<Seen>,
@@ -117,6 +119,7 @@ impl Prices {
             shipped,
             records: RwLock::new(Arc::new(records)),
             table,
+            made_here: watch::Sender::new(0),
             seen: Mutex::default(),
         };
         Ok(Self {
@@ -132,6 +135,11 @@ impl Prices {
     /// The prices, now and whenever they change.
     pub fn subscribe(&self) -> watch::Receiver<Arc<PriceTable>> {
         self.inner.table.subscribe()
+    }
+
+    /// Changes whenever this process set or deleted a price: others have to hear of it.
+    pub fn made_here(&self) -> watch::Receiver<u64> {
+        self.inner.made_here.subscribe()
     }
 
     /// Every row that counts, by name, exact ones first, oldest first.
@@ -295,6 +303,7 @@ impl Prices {
                 .param("totals", list(&|rates| rates.total))
                 .execute()
                 .await?;
+            self.inner.made_here.send_modify(|count| *count += 1);
         }
         Ok(())
     }

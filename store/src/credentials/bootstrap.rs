@@ -4,13 +4,15 @@ use schemas::credential::{Role, Scope};
 use schemas::ids::ProjectId;
 
 use super::directory::Credentials;
-use super::records::{NewKey, NewToken};
+use super::records::{Created, NewKey, NewToken};
 use super::secrets;
 use crate::config::Secret;
 use crate::error::StoreError;
 
 /// The project made at the first start, and its app.
 const DEFAULT: &str = "default";
+/// What the key and the token of the first start are called.
+const FIRST: &str = "first start";
 
 /// Secrets set from outside instead of made.
 #[derive(Clone, Debug, Default)]
@@ -34,58 +36,66 @@ impl Credentials {
     /// Sees to it that there is a project `default`, a key for it and an admin token. A given secret is good after
     /// this unless it was revoked: revoked stays revoked.
     pub async fn bootstrap(&self, given: GivenSecrets) -> Result<NewSecrets, StoreError> {
-        let project = ProjectId::new(DEFAULT);
+        self.admit(given).await?;
+        let mut new = NewSecrets::default();
+        if self.keys(None).await?.is_empty() {
+            new.api_key = Some(self.first_key(None).await?.secret);
+        }
+        if self.tokens().await?.is_empty() {
+            new.admin_token = Some(self.first_token(None).await?.secret);
+        }
+        self.refresh().await?;
+        Ok(new)
+    }
+
+    /// Sees to it that there is a project `default` and that what is given is good, unless it was revoked. Makes no
+    /// secret: several processes that are given the same may do this at once.
+    pub async fn admit(&self, given: GivenSecrets) -> Result<(), StoreError> {
         if !self
             .projects()
             .await?
             .iter()
             .any(|known| known.project_id == DEFAULT)
         {
+            let project = ProjectId::new(DEFAULT);
             self.put_project(&project, DEFAULT, &[]).await?;
         }
-        let mut new = NewSecrets::default();
-        let keys = self.keys(None).await?;
-        let known = |id: &str| keys.iter().any(|key| key.id == id);
-        if needs_making(given.api_key.as_ref(), "key", keys.is_empty(), known) {
-            let scopes = vec![Scope::Report, Scope::Read];
-            let was_given = given.api_key.is_some();
-            let key = NewKey {
-                project,
-                name: "first start".to_owned(),
-                scopes,
-                secret: given.api_key,
-            };
-            let created = self.create_key(key).await?;
-            new.api_key = (!was_given).then_some(created.secret);
+        if let Some(secret) = given.api_key {
+            let id = public_id("key", &secret);
+            if !self.keys(None).await?.iter().any(|key| key.id == id) {
+                self.first_key(Some(secret)).await?;
+            }
         }
-        let tokens = self.tokens().await?;
-        let known = |id: &str| tokens.iter().any(|token| token.id == id);
-        if needs_making(given.admin_token.as_ref(), "tok", tokens.is_empty(), known) {
-            let was_given = given.admin_token.is_some();
-            let name = "first start".to_owned();
-            let token = NewToken {
-                name,
-                role: Role::Admin,
-                projects: None,
-                secret: given.admin_token,
-            };
-            let created = self.create_token(token).await?;
-            new.admin_token = (!was_given).then_some(created.secret);
+        if let Some(secret) = given.admin_token {
+            let id = public_id("tok", &secret);
+            if !self.tokens().await?.iter().any(|token| token.id == id) {
+                self.first_token(Some(secret)).await?;
+            }
         }
-        self.refresh().await?;
-        Ok(new)
+        self.refresh().await
+    }
+
+    async fn first_key(&self, secret: Option<Secret>) -> Result<Created, StoreError> {
+        let key = NewKey {
+            project: ProjectId::new(DEFAULT),
+            name: FIRST.to_owned(),
+            scopes: vec![Scope::Report, Scope::Read],
+            secret,
+        };
+        self.create_key(key).await
+    }
+
+    async fn first_token(&self, secret: Option<Secret>) -> Result<Created, StoreError> {
+        let token = NewToken {
+            name: FIRST.to_owned(),
+            role: Role::Admin,
+            projects: None,
+            secret,
+        };
+        self.create_token(token).await
     }
 }
 
-/// A given secret is made when it is not there yet, an own one when there is none at all.
-fn needs_making(
-    given: Option<&Secret>,
-    prefix: &str,
-    none: bool,
-    known: impl Fn(&str) -> bool,
-) -> bool {
-    match given {
-        Some(secret) => !known(&secrets::public_id(prefix, &secrets::hash(secret.reveal()))),
-        None => none,
-    }
+fn public_id(prefix: &str, secret: &Secret) -> String {
+    secrets::public_id(prefix, &secrets::hash(secret.reveal()))
 }

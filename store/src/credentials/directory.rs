@@ -10,7 +10,7 @@ use moka::sync::Cache;
 use schemas::credential::Credential;
 use schemas::ids::{AppId, ProjectId};
 use serde::Deserialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::records::{ProjectRecord, role_of, scope_of};
 use super::secrets::{self, SecretHash};
@@ -39,12 +39,19 @@ struct Inner {
     keyless: RwLock<Arc<HashMap<String, Keyless>>>,
     /// Counts changes seen; what was read before a change must not enter the cache after it.
     generation: AtomicU64,
+    /// Counts what this process itself changed in the tables.
+    made_here: watch::Sender<u64>,
+    /// Counts changes of what is known, whoever made them.
+    known_changes: watch::Sender<u64>,
     /// What the tables looked like at the last reload.
     seen: Mutex<Option<Marks>>,
     lookups: Semaphore,
     hits: AtomicU64,
     misses: AtomicU64,
 }
+
+/// A credential, by the hash of its secret.
+pub(super) type Entry = (SecretHash, Arc<Credential>);
 
 /// The project that takes an app's events without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +122,8 @@ impl Credentials {
                 .build(),
             keyless: RwLock::default(),
             generation: AtomicU64::new(0),
+            made_here: watch::Sender::new(0),
+            known_changes: watch::Sender::new(0),
             seen: Mutex::new(None),
             lookups: Semaphore::new(LOOKUPS),
             hits: AtomicU64::new(0),
@@ -218,8 +227,23 @@ impl Credentials {
         Ok(())
     }
 
+    /// Changes whenever this process made, changed or revoked something: others have to hear of it.
+    pub fn made_here(&self) -> watch::Receiver<u64> {
+        self.inner.made_here.subscribe()
+    }
+
+    /// Changes whenever what is known does, whoever changed it.
+    pub fn known_changes(&self) -> watch::Receiver<u64> {
+        self.inner.known_changes.subscribe()
+    }
+
+    fn known_changed(&self) {
+        self.inner.known_changes.send_modify(|count| *count += 1);
+    }
+
     /// Takes over what this process just wrote.
     pub(super) async fn reload(&self) -> Result<(), StoreError> {
+        self.inner.made_here.send_modify(|count| *count += 1);
         self.inner.generation.fetch_add(1, Ordering::AcqRel);
         self.inner.unknown.invalidate_all();
         self.refresh().await
@@ -242,11 +266,12 @@ impl Credentials {
         if let Ok(mut keyless) = self.inner.keyless.write() {
             *keyless = Arc::new(keyless_apps(&projects));
         }
+        self.known_changed();
         Ok(())
     }
 
     /// Active credentials: the one with this hash, or all for an empty one.
-    async fn load(&self, hash: &str) -> Result<Vec<(SecretHash, Arc<Credential>)>, StoreError> {
+    async fn load(&self, hash: &str) -> Result<Vec<Entry>, StoreError> {
         let keys = self.read(KEYS).param("hash", hash).rows::<KeyRow>();
         let tokens = self.read(TOKENS).param("hash", hash).rows::<TokenRow>();
         let (keys, tokens) = futures::try_join!(keys, tokens)?;
@@ -265,6 +290,28 @@ impl Credentials {
             if held == id {
                 self.inner.known.invalidate(&*hash);
             }
+        }
+        self.known_changed();
+    }
+
+    /// The API keys that are good now, and the apps that are accepted without one: what reporting needs to know.
+    pub(super) fn reporters(&self) -> (Vec<Entry>, Arc<HashMap<String, Keyless>>) {
+        let known = self.inner.known.iter();
+        let keys = known.filter(|(_, credential)| matches!(**credential, Credential::Key { .. }));
+        let keyless = self.inner.keyless.read().map(|apps| apps.clone());
+        (
+            keys.map(|(hash, key)| (*hash, key)).collect(),
+            keyless.unwrap_or_default(),
+        )
+    }
+
+    /// Knows these until the tables are read.
+    pub(super) fn believe(&self, keys: Vec<Entry>, keyless: HashMap<String, Keyless>) {
+        for (hash, key) in keys {
+            self.inner.known.insert(hash, key);
+        }
+        if let Ok(mut held) = self.inner.keyless.write() {
+            *held = Arc::new(keyless);
         }
     }
 
@@ -342,7 +389,7 @@ impl TokenRow {
     }
 }
 
-fn hash_of(text: &str) -> Option<SecretHash> {
+pub(super) fn hash_of(text: &str) -> Option<SecretHash> {
     let mut hash = [0; 32];
     hex::decode_to_slice(text, &mut hash).ok()?;
     Some(hash)

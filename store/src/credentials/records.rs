@@ -363,7 +363,7 @@ fn now_micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn scope_text(scope: Scope) -> &'static str {
+pub(super) fn scope_text(scope: Scope) -> &'static str {
     match scope {
         Scope::Report => "report",
         Scope::Read => "read",
