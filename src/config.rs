@@ -2,6 +2,7 @@
 //!
 //! `spindle.default.toml` is compiled in and is where the defaults are; it cannot drift from them.
 
+pub(crate) mod kafka;
 pub(crate) mod reader;
 #[cfg(test)]
 mod reference;
@@ -21,6 +22,7 @@ use store::config::Secret;
 
 use crate::logs::{self, Format, LogsConfig};
 use crate::serve::http::HttpConfig;
+use kafka::KafkaSettings;
 use reader::{Reader, Shown};
 
 /// The commented default file.
@@ -36,7 +38,11 @@ pub(crate) struct Config {
     pub(crate) clickhouse: ClickHouseConfig,
     pub(crate) engine: EngineSettings,
     pub(crate) log: EmbeddedConfig,
+    /// The log's topics, if it is not the embedded one.
+    pub(crate) kafka: Option<KafkaSettings>,
     pub(crate) ingest: IngestConfig,
+    /// Age up to which a snapshot of the API keys is used; zero uses none.
+    pub(crate) snapshot_max_age: Duration,
     pub(crate) processor: ProcessorConfig,
     /// Minute of the day, UTC, at which retention runs; never without one.
     pub(crate) retention_minute: Option<u32>,
@@ -45,8 +51,10 @@ pub(crate) struct Config {
 /// The ClickHouse in use. Address, user, password and database count only without the embedded engine.
 #[derive(Clone, Debug)]
 pub(crate) struct ClickHouseConfig {
-    /// A server to use instead of the embedded engine.
-    pub(crate) url: Option<String>,
+    /// Replicas of a server to use instead of the embedded engine; none for the engine.
+    pub(crate) urls: Vec<String>,
+    /// The cluster on which tables are made, if any.
+    pub(crate) cluster: Option<String>,
     pub(crate) user: String,
     pub(crate) password: Secret,
     pub(crate) database: String,
@@ -103,7 +111,9 @@ impl Config {
             clickhouse: read_clickhouse(from),
             engine: read_engine(from),
             log,
+            kafka: kafka::read(from),
             ingest: read_ingest(from),
+            snapshot_max_age: from.duration("ingest.snapshot_max_age", ms(0)..=secs(366 * 86_400)),
             processor: read_processor(from),
             retention_minute: read_retention(from),
             server,
@@ -140,15 +150,30 @@ fn read_logs(from: &mut Reader) -> LogsConfig {
 }
 
 fn read_clickhouse(from: &mut Reader) -> ClickHouseConfig {
-    let url = from.text("clickhouse.url");
-    if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
+    let urls = from.list("clickhouse.url");
+    for url in &urls {
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            from.fault(format!(
+                "`clickhouse.url` is \"{url}\", but must be like \"http://host:8123\", or empty"
+            ));
+        }
+    }
+    let cluster = from.text("clickhouse.cluster");
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if !cluster.bytes().all(is_name) {
         from.fault(format!(
-            "`clickhouse.url` is \"{url}\", but must be like \"http://host:8123\", or empty"
+            "`clickhouse.cluster` is \"{cluster}\", but must be of letters, digits, `_`, `-` and `.`"
         ));
+    }
+    if !cluster.is_empty() && urls.is_empty() {
+        from.fault(
+            "`clickhouse.cluster` needs `clickhouse.url`: the embedded engine has no cluster",
+        );
     }
     let compressions = [("none", Compression::None), ("lz4", Compression::Lz4)];
     ClickHouseConfig {
-        url: (!url.is_empty()).then_some(url),
+        urls,
+        cluster: (!cluster.is_empty()).then_some(cluster),
         user: from.text("clickhouse.user"),
         password: Secret::new(from.secret("clickhouse.password")),
         database: from.text("clickhouse.database"),

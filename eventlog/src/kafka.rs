@@ -2,7 +2,7 @@
 
 mod config;
 
-pub use config::KafkaConfig;
+pub use config::{Compression, KafkaConfig};
 
 use crate::LogError;
 

@@ -125,21 +125,32 @@ impl Reader {
         self.get(key, &format!("one of {}", names.join(", ")), find)
     }
 
-    /// A list of texts; in the environment and in flags separated by commas.
+    /// A list of texts; in the environment and in flags separated by commas, or in brackets as in the file.
     pub(crate) fn list(&mut self, key: &str) -> Vec<String> {
-        self.get(key, "a list of texts", |value| match value {
-            Value::Array(items) => items
-                .iter()
-                .map(|item| item.as_str().map(str::to_owned))
-                .collect(),
-            Value::String(text) => Some(
-                text.split(',')
-                    .map(str::trim)
-                    .filter(|item| !item.is_empty())
-                    .map(str::to_owned)
-                    .collect(),
-            ),
-            _ => None,
+        self.get(key, "a list of texts", list_of)
+    }
+
+    /// A list of `name=value`, of which the values are never shown, not even where they are at fault.
+    pub(crate) fn secret_pairs(&mut self, key: &str) -> BTreeMap<String, String> {
+        let given = self.get(key, "", |value| Some(list_of(value)));
+        let pairs: Option<BTreeMap<String, String>> = given.and_then(|items| {
+            let pair = |item: &String| {
+                let (name, value) = item.split_once('=')?;
+                let name = name.trim();
+                (!name.is_empty()).then(|| (name.to_owned(), value.trim().to_owned()))
+            };
+            items.iter().map(pair).collect()
+        });
+        if let Some(shown) = self.shown.last_mut() {
+            let names = pairs.iter().flat_map(BTreeMap::keys);
+            let names: Vec<String> = names.map(|name| format!("\"{name}=***\"")).collect();
+            shown.value = format!("[{}]", names.join(", "));
+        }
+        pairs.unwrap_or_else(|| {
+            self.fault(format!(
+                "`{key}` must be a list of texts such as \"name=value\" (what it is now is not shown)"
+            ));
+            BTreeMap::new()
         })
     }
 
@@ -282,6 +293,30 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
+/// A list as it stands in a file, or as text.
+fn list_of(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned))
+            .collect(),
+        Value::String(text) if text.starts_with('[') => {
+            let table: toml::Table = format!("list = {text}").parse().ok()?;
+            table["list"]
+                .as_array()
+                .and_then(|_| list_of(&table["list"]))
+        }
+        Value::String(text) => Some(
+            text.split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        ),
+        _ => None,
+    }
+}
+
 /// `[a] b = 1` becomes `a.b = 1`. Lists stay values.
 fn flatten(table: toml::Table) -> BTreeMap<String, Value> {
     let mut flat = BTreeMap::new();
@@ -397,6 +432,39 @@ mod tests {
         assert_eq!(reader.secret("a.pass"), "hunter2");
         let shown = reader.finish().unwrap();
         assert!(!format!("{shown:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn pairs_are_read_in_every_form_and_their_values_never_shown() {
+        let expected = BTreeMap::from([
+            ("a.b".to_owned(), "1=2".to_owned()),
+            ("pass".to_owned(), "hunter2,x".to_owned()),
+        ]);
+        let in_file = reader("[a]\nnames = [\"a.b=1=2\", \"pass=hunter2,x\"]", &[]);
+        let in_brackets = reader("", &[("SPINDLE_A__NAMES", "['a.b=1=2', 'pass=hunter2,x']")]);
+        for mut reader in [in_file, in_brackets] {
+            assert_eq!(reader.secret_pairs("a.names"), expected);
+            let shown = format!("{:?}", reader.shown);
+            assert!(
+                shown.contains("a.b=***") && !shown.contains("hunter2"),
+                "{shown}"
+            );
+        }
+        let mut plain = reader("", &[("SPINDLE_A__NAMES", "a.b=1=2, pass=hunter2")]);
+        assert_eq!(plain.secret_pairs("a.names")["pass"], "hunter2");
+        for bad in [
+            "[a]\nnames = [\"hunter2\"]",
+            "[a]\nnames = 7",
+            "[a]\nnames = [\"=hunter2\"]",
+        ] {
+            let mut reader = reader(bad, &[]);
+            reader.secret_pairs("a.names");
+            let faults = reader.faults.join("\n");
+            assert!(
+                faults.contains("`a.names`") && !faults.contains("hunter2"),
+                "{faults}"
+            );
+        }
     }
 
     #[test]

@@ -1,0 +1,167 @@
+//! The settings of `[kafka]`: one set for all topics of a deployment.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use eventlog::KafkaConfig;
+use eventlog::kafka::Compression;
+
+use super::reader::Reader;
+use super::{ms, secs};
+
+/// How long words to all processes are kept. Nobody reads old ones; a person who looks for a fault may.
+const CONTROL_RETENTION: Duration = Duration::from_secs(60 * 60);
+
+/// The topics of a deployment.
+#[derive(Clone, Debug)]
+pub(crate) struct KafkaSettings {
+    /// What their names begin with.
+    prefix: String,
+    dead_letter_retention: Duration,
+    /// Of the topic of events; the others differ in what the methods say.
+    events: KafkaConfig,
+}
+
+impl KafkaSettings {
+    /// The events: the log proper.
+    pub(crate) fn events(&self) -> KafkaConfig {
+        self.events.clone()
+    }
+
+    /// What cannot be processed. One partition: there are few, and people want them in order.
+    pub(crate) fn dead_letters(&self) -> KafkaConfig {
+        KafkaConfig {
+            topic: format!("{}.dead-letter", self.prefix),
+            partitions: 1,
+            retention: self.dead_letter_retention,
+            ..self.events.clone()
+        }
+    }
+
+    /// Words to all processes, in one order for all: one partition.
+    pub(crate) fn control(&self) -> KafkaConfig {
+        KafkaConfig {
+            topic: format!("{}.control", self.prefix),
+            partitions: 1,
+            retention: CONTROL_RETENTION,
+            // A word is waited for.
+            linger: Duration::ZERO,
+            ..self.events.clone()
+        }
+    }
+}
+
+/// Reads them; none when no brokers are named.
+pub(crate) fn read(from: &mut Reader) -> Option<KafkaSettings> {
+    let brokers = from.list("kafka.brokers");
+    let prefix = from.text("kafka.topic_prefix");
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    // A topic's name has at most 249 bytes.
+    if !(1..=200).contains(&prefix.len()) || !prefix.bytes().all(is_name) {
+        from.fault(format!(
+            "`kafka.topic_prefix` is \"{prefix}\", but must be 1 to 200 letters, digits, `.`, `_` and `-`"
+        ));
+    }
+    let compressions = [
+        ("none", Compression::None),
+        ("lz4", Compression::Lz4),
+        ("zstd", Compression::Zstd),
+    ];
+    let instance_id = from.text("kafka.instance_id");
+    let days: RangeInclusive<Duration> = secs(3600)..=secs(3660 * 86_400);
+    let number = |from: &mut Reader, key: &str, most: u64| {
+        u32::try_from(from.number(key, 1..=most)).unwrap_or(u32::MAX)
+    };
+    let gib = ByteSize::mib(1)..=ByteSize::gib(64);
+    let events = KafkaConfig {
+        client_id: from.text("kafka.client_id"),
+        partitions: number(from, "kafka.partitions", 10_000),
+        replication: number(from, "kafka.replication", 100),
+        min_insync_replicas: number(from, "kafka.min_insync_replicas", 100),
+        retention: from.duration("kafka.retention", days.clone()),
+        max_record_bytes: from.size(
+            "kafka.max_record_bytes",
+            ByteSize::kib(64)..=ByteSize::gib(1),
+        ),
+        compression: from
+            .choice("kafka.compression", &compressions)
+            .unwrap_or_default(),
+        linger: from.duration("kafka.linger", ms(0)..=secs(10)),
+        max_in_flight_bytes: from.size("kafka.max_in_flight_bytes", gib.clone()),
+        append_timeout: from.duration("kafka.append_timeout", ms(100)..=secs(600)),
+        session_timeout: from.duration("kafka.session_timeout", secs(1)..=secs(1800)),
+        instance_id: (!instance_id.is_empty()).then_some(instance_id),
+        max_prefetch_bytes: from.size("kafka.max_prefetch_bytes", gib),
+        properties: from.secret_pairs("kafka.properties"),
+        ..KafkaConfig::new(brokers.join(","), format!("{prefix}.events"))
+    };
+    if events.min_insync_replicas > events.replication {
+        from.fault("`kafka.min_insync_replicas` must not be more than `kafka.replication`");
+    }
+    if events.max_in_flight_bytes < events.max_record_bytes {
+        from.fault("`kafka.max_in_flight_bytes` must not be less than `kafka.max_record_bytes`");
+    }
+    let settings = KafkaSettings {
+        dead_letter_retention: from.duration("kafka.dead_letter_retention", days),
+        prefix,
+        events,
+    };
+    (!brokers.is_empty()).then_some(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::DEFAULT_FILE;
+    use super::*;
+
+    fn settings(file: &str) -> Result<Option<KafkaSettings>, String> {
+        let mut reader = Reader::new(DEFAULT_FILE, file, [], BTreeMap::new());
+        let config = super::super::Config::read(&mut reader);
+        match reader.finish() {
+            Ok(_) => Ok(config.kafka),
+            Err(faults) => Err(faults.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_log() {
+        assert!(settings("").unwrap().is_none(), "embedded");
+        let kafka = settings("[kafka]\nbrokers = \"a:1,b:2\"").unwrap().unwrap();
+        assert_eq!(
+            kafka.events(),
+            KafkaConfig::new("a:1,b:2", "spindle.events")
+        );
+    }
+
+    #[test]
+    fn every_topic_has_the_prefix_and_a_shape_of_its_own() {
+        let file = "[kafka]\nbrokers = \"a:1\"\ntopic_prefix = \"p\"\nreplication = 3\nproperties = [\"sasl.password=hunter2\"]";
+        let kafka = settings(file).unwrap().unwrap();
+        let (events, letters, control) = (kafka.events(), kafka.dead_letters(), kafka.control());
+        assert_eq!(
+            [&events.topic, &letters.topic, &control.topic],
+            ["p.events", "p.dead-letter", "p.control"]
+        );
+        assert_eq!((letters.partitions, control.partitions), (1, 1));
+        assert!(letters.retention > events.retention && control.retention < events.retention);
+        for config in [events, letters, control] {
+            assert_eq!((config.replication, config.properties.len()), (3, 1));
+        }
+        assert!(!format!("{kafka:?}").contains("hunter2"), "(X2)");
+    }
+
+    #[test]
+    fn what_excludes_each_other_is_a_fault() {
+        for (file, word) in [
+            ("min_insync_replicas = 2", "replication"),
+            ("topic_prefix = \"a b\"", "topic_prefix"),
+            ("max_record_bytes = \"65 MiB\"", "max_in_flight_bytes"),
+        ] {
+            let faults = settings(&format!("[kafka]\n{file}")).unwrap_err();
+            assert!(faults.contains(word), "{faults}");
+        }
+    }
+}
