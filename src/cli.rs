@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::admin::{self, AdminCommand};
 use crate::config::Config;
 use crate::jobs::{self, JobsCommand};
+use crate::serve::role::Role;
 use crate::{bench, health, logs, serve};
 
 /// Observability backend for teams that run AI agents: events in, runs and costs out.
@@ -23,7 +24,13 @@ struct Cli {
 enum Command {
     /// Runs everything in one process on one port.
     Serve(ServeArgs),
-    /// Applies the migrations of the tables (`serve` does it by itself).
+    /// Runs the tier that takes events into Kafka; any number of processes.
+    Ingest(ServeArgs),
+    /// Runs the tier that makes rows in ClickHouse of the events in Kafka; any number of processes.
+    Processor(ServeArgs),
+    /// Runs the tier that reads from ClickHouse and administers; any number of processes.
+    Query(ServeArgs),
+    /// Applies the migrations of the tables and makes the first credentials (`serve` does it by itself).
     Migrate(SettingsArgs),
     /// Says which settings are in force, where they come from and what is wrong with them.
     CheckConfig(SettingsArgs),
@@ -73,9 +80,12 @@ struct SettingsArgs {
     /// Folder of the log, the engine and the credentials file [default: ./spindle-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// A ClickHouse server to use instead of the embedded engine
+    /// A ClickHouse server to use instead of the embedded engine; several replicas separated by commas
     #[arg(long, value_name = "URL")]
     clickhouse_url: Option<String>,
+    /// Kafka brokers, `host:port` separated by commas, to use instead of the embedded log
+    #[arg(long, value_name = "BROKERS")]
+    kafka_brokers: Option<String>,
 }
 
 #[derive(Args)]
@@ -96,6 +106,7 @@ impl SettingsArgs {
             ("server.listen", listen),
             ("server.data_dir", self.data_dir.as_ref()),
             ("clickhouse.url", self.clickhouse_url.as_ref()),
+            ("kafka.brokers", self.kafka_brokers.as_ref()),
         ];
         let flags: BTreeMap<String, String> = given
             .into_iter()
@@ -118,15 +129,14 @@ pub(crate) fn run() -> ExitCode {
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve(args) => {
-            let (config, _) = args.settings.load(args.listen.as_ref())?;
-            logs::start(&config.logs)?;
-            serve::run(config)?;
-        }
+        Command::Serve(args) => run_server(&args, Role::All)?,
+        Command::Ingest(args) => run_server(&args, Role::Ingest)?,
+        Command::Processor(args) => run_server(&args, Role::Processor)?,
+        Command::Query(args) => run_server(&args, Role::Query)?,
         Command::Migrate(args) => {
             let (config, _) = args.load(None)?;
             logs::start(&config.logs)?;
-            serve::migrate(config)?;
+            serve::migrate::migrate(config)?;
         }
         Command::CheckConfig(args) => {
             let (_, shown) = args.load(None)?;
@@ -151,6 +161,12 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Engine => return Ok(serve::engine::child()),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn run_server(args: &ServeArgs, role: Role) -> anyhow::Result<()> {
+    let (config, _) = args.settings.load(args.listen.as_ref())?;
+    logs::start(&config.logs)?;
+    serve::run(config, role)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod admin;
 mod bench;
 mod cli;
 mod config;
+mod control;
 mod health;
 mod jobs;
 mod logs;

@@ -1,29 +1,34 @@
-//! Standalone: every tier in one process on one port, wired together and ended in order.
+//! A running server: every tier in one process, or one of them, wired together and ended in order.
 //!
-//! The listener opens first, so that health can be asked from the beginning. Reporting begins once the log is open
+//! [`role::Role`] says which tiers a process is; everything else is the same in all of them. The listener opens first, so that health can be asked from the beginning. Reporting begins once the log is open
 //! and credentials can be looked up; reading once the tables are migrated. From then on parts come and go (the
 //! engine is started again, the disk fills) without the others: `health` says which.
 
 mod access;
 mod api;
+mod changes;
 mod document;
 pub(crate) mod engine;
 pub(crate) mod folder;
 pub(crate) mod health;
 pub(crate) mod http;
+mod late_log;
+mod metered;
+pub(crate) mod migrate;
 mod parts;
 mod paths;
 mod process_metrics;
 mod processing;
 mod reports;
+pub(crate) mod role;
 mod settle;
+mod snapshot;
+mod topics;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use prometheus::Registry;
-use store::Store;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -33,43 +38,43 @@ use crate::config::Config;
 use engine::EngineSlot;
 use folder::DataFolder;
 use health::Health;
+use metered::Metered;
 use parts::Parts;
+use role::Role;
 
 /// What the parts of a running server share.
 #[derive(Clone)]
-struct Running {
+pub(crate) struct Running {
+    role: Role,
     config: Arc<Config>,
-    registry: Registry,
+    metered: Metered,
     health: Health,
     engine: EngineSlot,
     /// Everything ends.
     stop: CancellationToken,
 }
 
-/// Serves until told to stop.
-pub(crate) fn run(config: Config) -> anyhow::Result<()> {
+/// Serves what the role is for until told to stop.
+pub(crate) fn run(config: Config, role: Role) -> anyhow::Result<()> {
     let started = Instant::now();
-    let folder = DataFolder::take(&config.server.data_dir)?;
+    role.check(&config)?;
+    let folder = match role.has_folder() {
+        true => Some(DataFolder::take(&config.server.data_dir)?),
+        false => None,
+    };
     runtime(config.server.workers)?.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(stop_on_signal(stop.clone())?);
-        serve(config, &folder, started, stop).await
+        let running = Running {
+            role,
+            config: Arc::new(config),
+            metered: Metered::new()?,
+            health: Health::new(role.parts()),
+            engine: EngineSlot::default(),
+            stop,
+        };
+        serve(&running, folder.as_ref(), started).await
     })
-}
-
-/// Brings the tables up to date and ends.
-pub(crate) fn migrate(config: Config) -> anyhow::Result<()> {
-    let registry = Registry::new();
-    let metrics = store::metrics::Metrics::register(&registry)?;
-    let slot = EngineSlot::default();
-    let folder = DataFolder::take(&config.server.data_dir)?;
-    let settings = parts::store_settings(&config, folder.path(), &slot, metrics.clone())?;
-    let store = Store::connect(settings, metrics)?;
-    let outcome = runtime(config.server.workers)?.block_on(store.migrate());
-    slot.shutdown();
-    outcome?;
-    println!("the tables are up to date");
-    Ok(())
 }
 
 /// Worker threads; 0 means one per core.
@@ -86,19 +91,11 @@ pub(crate) fn runtime(workers: usize) -> anyhow::Result<tokio::runtime::Runtime>
 }
 
 async fn serve(
-    config: Config,
-    folder: &DataFolder,
+    running: &Running,
+    folder: Option<&DataFolder>,
     started: Instant,
-    stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let running = Running {
-        config: Arc::new(config),
-        registry: Registry::new(),
-        health: Health::default(),
-        engine: EngineSlot::default(),
-        stop,
-    };
-    let outcome = serve_parts(&running, folder, started).await;
+    let outcome = serve_parts(running, folder, started).await;
     running.stop.cancel();
     let engine = running.engine.clone();
     tokio::task::spawn_blocking(move || engine.shutdown()).await?;
@@ -107,7 +104,7 @@ async fn serve(
 
 async fn serve_parts(
     running: &Running,
-    folder: &DataFolder,
+    folder: Option<&DataFolder>,
     started: Instant,
 ) -> anyhow::Result<()> {
     let listen = running.config.server.listen;
@@ -116,7 +113,7 @@ async fn serve_parts(
         .with_context(|| format!("cannot listen on {listen}"))?;
     let address = listener.local_addr()?;
     let url = format!("http://{address}");
-    let gate = api::Gate::new(running.registry.clone(), running.health.clone());
+    let gate = api::Gate::new(running);
     let http = http::serve(
         listener,
         gate.clone(),
@@ -124,8 +121,10 @@ async fn serve_parts(
         running.stop.clone(),
     );
     let http = tokio::spawn(http);
-    folder.announce(&url)?;
-    tracing::info!(http.address = %address, server.version = env!("CARGO_PKG_VERSION"), "listening");
+    if let Some(folder) = folder {
+        folder.announce(&url)?;
+    }
+    tracing::info!(server.role = running.role.name(), http.address = %address, server.version = env!("CARGO_PKG_VERSION"), "listening");
 
     let opened = tokio::select! {
         opened = parts::open(running, folder) => opened.map(Some),
@@ -139,7 +138,9 @@ async fn serve_parts(
         Ok(None) => ended(running, http).await,
         Err(error) => ended(running, http).await.and(Err(error)),
     };
-    folder.withdraw();
+    if let Some(folder) = folder {
+        folder.withdraw();
+    }
     tracing::info!("stopped");
     outcome
 }
@@ -147,7 +148,7 @@ async fn serve_parts(
 /// From open parts to the end: gets the tables ready, processes, and ends in the order in which nothing is lost.
 async fn run_parts(
     running: &Running,
-    folder: &DataFolder,
+    folder: Option<&DataFolder>,
     parts: Parts,
     http: JoinHandle<()>,
     (url, started): (&str, Instant),
@@ -158,23 +159,62 @@ async fn run_parts(
         parts.clone(),
         processing_stopped,
     ));
+    // A processor says that it leaves: words are passed on until it did.
+    let stop_hearing = CancellationToken::new();
+    let hearing = parts.hearing.clone().map(|over| {
+        let stop = stop_hearing.clone();
+        tokio::spawn(async move { over.run(stop).await })
+    });
     let outcome = tokio::select! {
-        outcome = settle::run(running, &parts, folder, url) => outcome,
+        outcome = beside(running, &parts, folder, (url, started)) => outcome,
         () = running.stop.cancelled() => Ok(()),
     };
-    if outcome.is_ok() {
-        tokio::join!(
-            settle::watch(running, &parts),
-            tell_ready(running, url, started)
-        );
-    }
     // Requests in flight end while the log still takes their batches; then what was taken from the log is stored
     // and committed while ClickHouse still takes rows; then the rest.
     ended(running, http).await?;
     stop_processing.send_replace(true);
     processing.await.context("the processor panicked")?;
-    parts.close().await;
+    stop_hearing.cancel();
+    if let Some(hearing) = hearing {
+        hearing
+            .await
+            .context("hearing the control topic panicked")?;
+    }
+    parts.topics.close().await;
     outcome
+}
+
+/// What goes on beside requests and processing until the server stops: the log and the tables are reached and looked
+/// after, each without waiting for the other. An error needs a person.
+async fn beside(
+    running: &Running,
+    parts: &Parts,
+    folder: Option<&DataFolder>,
+    (url, started): (&str, Instant),
+) -> anyhow::Result<()> {
+    let tables = async {
+        settle::run(running, parts, folder, url).await?;
+        settle::watch(running, parts).await;
+        Ok(())
+    };
+    let snapshot = async {
+        if let Some(snapshot) = &parts.snapshot {
+            snapshot
+                .keep(&parts.credentials, running.stop.clone())
+                .await;
+        }
+        Ok(())
+    };
+    let words = async {
+        tokio::join!(
+            changes::announce(running, parts),
+            changes::follow(running, parts),
+            tell_ready(running, url, started),
+        );
+        Ok(())
+    };
+    tokio::try_join!(parts.topics.reach(running), tables, snapshot, words)?;
+    Ok(())
 }
 
 /// Writes the line that operators and their scripts wait for.

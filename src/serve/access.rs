@@ -65,8 +65,10 @@ pub(crate) async fn settle(
     credentials: &Credentials,
     folder: &Path,
 ) -> Result<Option<Secrets>, SettleError> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let (api_key, admin_token) = (variable(API_KEY_VARIABLE), variable(ADMIN_TOKEN_VARIABLE));
+    let GivenSecrets {
+        api_key,
+        admin_token,
+    } = given();
     let kept = Secrets::read(folder)?;
     let mut made = None;
     let file = match kept {
@@ -91,8 +93,8 @@ pub(crate) async fn settle(
         }
     };
     let given = GivenSecrets {
-        api_key: api_key.or(file.api_key).map(Secret::new),
-        admin_token: admin_token.or(file.admin_token).map(Secret::new),
+        api_key: api_key.or_else(|| file.api_key.map(Secret::new)),
+        admin_token: admin_token.or_else(|| file.admin_token.map(Secret::new)),
     };
     credentials.bootstrap(given).await?;
     if credentials.has_keyless() {
@@ -101,6 +103,18 @@ pub(crate) async fn settle(
         );
     }
     Ok(made)
+}
+
+/// What the environment sets.
+pub(crate) fn given() -> GivenSecrets {
+    let variable = |name: &str| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+        value.map(Secret::new)
+    };
+    GivenSecrets {
+        api_key: variable(API_KEY_VARIABLE),
+        admin_token: variable(ADMIN_TOKEN_VARIABLE),
+    }
 }
 
 fn random_secret(prefix: &str) -> String {

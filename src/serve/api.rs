@@ -11,7 +11,6 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
 use ingest::IngestState;
-use prometheus::Registry;
 use query::QueryState;
 use schemas::fault::Fault;
 use store::Store;
@@ -36,10 +35,8 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// A gate behind which nothing is yet.
-    pub(crate) fn new(registry: Registry, health: Health) -> Self {
-        let early = Router::new()
-            .merge(own_routes(registry, health))
-            .fallback(starting);
+    pub(crate) fn new(running: &Running) -> Self {
+        let early = Router::new().merge(own_routes(running)).fallback(starting);
         Self {
             early: early.method_not_allowed_fallback(method_not_allowed),
             full: Arc::default(),
@@ -58,67 +55,84 @@ impl Gate {
     }
 }
 
-/// Everything on the port.
-pub(crate) fn router(
-    running: &Running,
-    ingest: IngestState,
-    store: &Store,
-    credentials: &Credentials,
-    prices: &Prices,
-) -> anyhow::Result<Router> {
+/// What this process serves: what its role is for, and its own.
+pub(crate) fn router(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router> {
+    let role = running.role;
+    let mut all = Router::new();
+    if let Some(ingest) = parts.ingest.filter(|_| role.ingests()) {
+        // No layer on the way of a report: it authenticates, decompresses and counts by itself.
+        all = all.merge(ingest::router(ingest.clone()));
+    }
+    if role.queries() {
+        all = all.merge(reading(running, parts)?);
+    }
+    let all = all.merge(own_routes(running)).fallback(not_found);
+    Ok(all.method_not_allowed_fallback(method_not_allowed))
+}
+
+/// What a router is made over.
+pub(crate) struct RoutedParts<'a> {
+    /// Takes events, from clients or from the people who read; not in every role.
+    pub(crate) ingest: Option<&'a IngestState>,
+    /// Rows.
+    pub(crate) store: &'a Store,
+    /// Who may come in.
+    pub(crate) credentials: &'a Credentials,
+    /// The price table.
+    pub(crate) prices: &'a Prices,
+}
+
+/// The query tier's routes, with what belongs around each request.
+fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router> {
     let compress = SizeAbove::new(COMPRESS_ABOVE_BYTES)
         .and(NotForContentType::SSE)
         // Packed already.
         .and(NotForContentType::const_new(
             "application/vnd.apache.parquet",
         ));
-    let query = QueryState::new(
-        store.clone(),
-        credentials.clone(),
-        prices.clone(),
-        &running.registry,
-    )?
-    .reporting_to(Arc::new(Reports(ingest.clone())));
+    let mut query = QueryState::new(
+        parts.store.clone(),
+        parts.credentials.clone(),
+        parts.prices.clone(),
+        &running.metered.own,
+    )?;
+    if let Some(ingest) = parts.ingest {
+        query = query.reporting_to(Arc::new(Reports(ingest.clone())));
+    }
     let (stop, streams) = (running.stop.clone(), query.clone());
     tokio::spawn(async move {
         stop.cancelled().await;
         streams.end_streams();
     });
-    let reading = query::router(query)
+    Ok(query::router(query)
         .layer(middleware::from_fn_with_state(
             running.health.clone(),
             needs_tables,
         ))
         .layer(CompressionLayer::new().compress_when(compress))
-        .layer(middleware::from_fn(traced));
-    // No layer on the way of a report: it authenticates, decompresses and counts by itself.
-    let all = Router::new()
-        .merge(ingest::router(ingest))
-        .merge(reading)
-        .merge(own_routes(running.registry.clone(), running.health.clone()))
-        .fallback(not_found);
-    Ok(all.method_not_allowed_fallback(method_not_allowed))
+        .layer(middleware::from_fn(traced)))
 }
 
-/// Health, metrics and the document: at any time, for anyone.
-fn own_routes(registry: Registry, health: Health) -> Router {
+/// Health and metrics, and the document where people look for it: at any time, for anyone.
+fn own_routes(running: &Running) -> Router {
+    let own = Router::new()
+        .route("/health/live", get(document::live))
+        .route("/health/ready", get(document::ready))
+        .with_state(running.health.clone());
+    let metrics = Router::new()
+        .route("/metrics", get(document::metrics))
+        .with_state(running.metered.clone());
+    let own = own.merge(metrics);
+    if !running.role.queries() {
+        return own;
+    }
     let document = document::whole();
     let page = query::docs::router(&document);
     let document = Arc::new(document);
-    Router::new()
-        .route("/health/live", get(document::live))
-        .route("/health/ready", get(document::ready))
-        .with_state(health)
-        .merge(page)
-        .merge(
-            Router::new()
-                .route("/metrics", get(document::metrics))
-                .with_state(registry),
-        )
-        .route(
-            "/api/openapi.json",
-            get(move || async move { Json(document.as_ref().clone()) }),
-        )
+    own.merge(page).route(
+        "/api/openapi.json",
+        get(move || async move { Json(document.as_ref().clone()) }),
+    )
 }
 
 async fn starting() -> Response {

@@ -5,12 +5,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use prometheus::{Encoder, Registry, TextEncoder};
+use prometheus::{Encoder, TextEncoder};
 use schemas::fault::Fault;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 use super::health::{Health, Healthy, fault};
+use super::metered::Metered;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -63,12 +64,12 @@ pub(crate) async fn ready(State(health): State<Health>) -> Response {
 /// Metrics in Prometheus' text format.
 #[utoipa::path(get, path = "/metrics", tag = "health", security(()),
     responses((status = 200, description = "All metrics", body = String, content_type = "text/plain; version=0.0.4")))]
-pub(crate) async fn metrics(State(registry): State<Registry>) -> Response {
+pub(crate) async fn metrics(State(metered): State<Metered>) -> Response {
     // Gathering reads files of the process and asks the engine's watcher.
     let text = tokio::task::spawn_blocking(move || {
         let mut text = Vec::new();
         TextEncoder::new()
-            .encode(&registry.gather(), &mut text)
+            .encode(&metered.gather(), &mut text)
             .map(|()| text)
     });
     match text.await {

@@ -126,7 +126,7 @@ fn address_file(folder: &Path) -> PathBuf {
 }
 
 /// Writes a file so that a reader, or a crash, sees either the old or the new content whole.
-fn write_whole(path: &Path, content: &str, mode: u32) -> anyhow::Result<()> {
+pub(super) fn write_whole(path: &Path, content: &str, mode: u32) -> anyhow::Result<()> {
     let write = || {
         let part = path.with_extension("part");
         let mut file = OpenOptions::new()

@@ -3,80 +3,118 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use axum::Router;
-use eventlog::{EmbeddedConfig, EmbeddedLog, Log};
 use ingest::IngestState;
-use prometheus::Registry;
+use processor::Control;
 use store::credentials::Credentials;
 use store::prices::Prices;
 use store::{Store, StoreConfig};
 
 use super::access::Directory;
+use super::api::RoutedParts;
 use super::engine::{self, EngineSlot};
 use super::folder::DataFolder;
-use super::health::Part;
+use super::snapshot::SnapshotFile;
+use super::topics::Topics;
 use super::{Running, api, process_metrics};
 use crate::config::Config;
+use crate::control::{Alone, OverLog};
 
 /// What was opened. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Parts {
-    pub(crate) log: Arc<dyn Log>,
-    pub(crate) dead_letters: Arc<dyn Log>,
+    pub(crate) topics: Topics,
+    pub(crate) control: Arc<dyn Control>,
+    /// Hears the words of other processes, where there can be some.
+    pub(crate) hearing: Option<Arc<OverLog>>,
     pub(crate) store: Store,
     pub(crate) credentials: Credentials,
+    /// Where the keys are kept, where reporting has to go on without ClickHouse.
+    pub(crate) snapshot: Option<Arc<SnapshotFile>>,
+    /// Whether the keys are known from there.
+    pub(crate) is_restored: bool,
     pub(crate) prices: Prices,
-    pub(crate) processor_metrics: processor::Metrics,
+    /// Of the processor, if there is one here.
+    pub(crate) processor_metrics: Option<processor::Metrics>,
     pub(crate) gate: processor::Gate,
     pub(crate) router: Router,
 }
 
-impl Parts {
-    /// Flushes and closes the logs.
-    pub(crate) async fn close(&self) {
-        tokio::join!(self.log.close(), self.dead_letters.close());
-    }
-}
-
-/// Opens everything; what takes long goes side by side.
-pub(crate) async fn open(running: &Running, folder: &DataFolder) -> anyhow::Result<Parts> {
-    let registry = &running.registry;
+/// Opens everything; what takes long goes side by side, and what may be away is reached later.
+pub(crate) async fn open(running: &Running, folder: Option<&DataFolder>) -> anyhow::Result<Parts> {
+    let registry = &running.metered.own;
     let metrics = store::metrics::Metrics::register(registry)?;
     registry.register(Box::new(process_metrics::ProcessMetrics::new(
         running.engine.clone(),
     )?))?;
-    let processor_metrics = processor::Metrics::new(registry)?;
+    let processes = running.role.processes();
+    let processor_metrics = processes
+        .then(|| processor::Metrics::new(registry))
+        .transpose()?;
 
-    let log = {
-        let (running, registry) = (running.clone(), registry.clone());
-        tokio::task::spawn_blocking(move || open_logs(&running, &registry))
-    };
-    let settings = {
-        let (running, metrics, data_dir) =
-            (running.clone(), metrics.clone(), folder.path().to_owned());
-        tokio::task::spawn_blocking(move || {
-            store_settings(&running.config, &data_dir, &running.engine, metrics)
+    let topics = {
+        let running = running.clone();
+        tokio::task::spawn_blocking(move || match &running.config.kafka {
+            Some(settings) => Ok(Topics::of_kafka(settings, &running.metered)),
+            None => Topics::embedded(&running.config.log, &running.metered),
         })
     };
-    let (log, settings) = tokio::join!(log, settings);
-    let (log, dead_letters) = log.context("opening the log panicked")??;
+    let data_dir = folder.map(|folder| folder.path().to_owned());
+    let settings = {
+        let (running, metrics, data_dir) = (running.clone(), metrics.clone(), data_dir.clone());
+        tokio::task::spawn_blocking(move || {
+            let data_dir = data_dir.as_deref();
+            store_settings(&running.config, data_dir, &running.engine, metrics)
+        })
+    };
+    let (topics, settings) = tokio::join!(topics, settings);
+    let topics = topics.context("opening the log panicked")??;
     let store = Store::connect(settings.context("starting the engine panicked")??, metrics)?;
     let credentials = Credentials::new(store.clone());
+    let snapshot = data_dir
+        .and_then(|folder| SnapshotFile::of(&folder, running.config.snapshot_max_age))
+        .map(Arc::new);
+    let is_restored = snapshot
+        .as_ref()
+        .is_some_and(|snapshot| snapshot.restore(&credentials));
     let prices = Prices::new(store.clone())?;
-    let directory = Arc::new(Directory(credentials.clone()));
-    let ingest = IngestState::new(
-        running.config.ingest.clone(),
-        log.clone(),
-        directory,
-        registry,
+    let hearing = match &topics.control {
+        Some(topic) => Some(Arc::new(OverLog::new(topic.clone(), registry)?)),
+        None => None,
+    };
+    let control: Arc<dyn Control> = match &hearing {
+        Some(over) => over.clone(),
+        None => Arc::new(Alone::default()),
+    };
+    // Where people read they also judge, which is an event like any other.
+    let takes_events = running.role.ingests() || running.role.queries();
+    let ingest = || {
+        IngestState::new(
+            running.config.ingest.clone(),
+            topics.events.clone(),
+            Arc::new(Directory(credentials.clone())),
+            registry,
+        )
+    };
+    let ingest = takes_events.then(ingest).transpose()?;
+    let router = api::router(
+        running,
+        &RoutedParts {
+            ingest: ingest.as_ref(),
+            store: &store,
+            credentials: &credentials,
+            prices: &prices,
+        },
     )?;
-    let router = api::router(running, ingest, &store, &credentials, &prices)?;
     Ok(Parts {
-        log,
-        dead_letters,
+        topics,
+        control,
+        hearing,
         store,
         credentials,
+        snapshot,
+        is_restored,
         prices,
         processor_metrics,
         gate: processor::Gate::default(),
@@ -84,48 +122,37 @@ pub(crate) async fn open(running: &Running, folder: &DataFolder) -> anyhow::Resu
     })
 }
 
-/// The log of events, and the log of what cannot be processed. Blocks.
-fn open_logs(
-    running: &Running,
-    registry: &Registry,
-) -> anyhow::Result<(Arc<dyn Log>, Arc<dyn Log>)> {
-    let config = &running.config.log;
-    let log = EmbeddedLog::open(config.clone(), registry).context("cannot open the log")?;
-    let dead_letters = EmbeddedConfig {
-        folder: config.folder.with_file_name("dead-letters"),
-        partitions: 1,
-        // Nothing reads it on the way, so it needs no memory for readers.
-        max_tail_bytes: 0,
-        ..config.clone()
-    };
-    // Its figures would have the names of the log's own; what goes into it is counted by the processor.
-    let dead_letters = EmbeddedLog::open(dead_letters, &Registry::new())
-        .context("cannot open the dead letters")?;
-    running.health.ready(Part::Log);
-    Ok((Arc::new(log), Arc::new(dead_letters)))
-}
-
 /// The settings to reach ClickHouse with: a server's, or those of the engine, which is started. Blocks.
 pub(crate) fn store_settings(
     config: &Config,
-    data_dir: &Path,
+    data_dir: Option<&Path>,
     slot: &EngineSlot,
     metrics: store::metrics::Metrics,
 ) -> anyhow::Result<StoreConfig> {
     let clickhouse = &config.clickhouse;
-    let reached = match &clickhouse.url {
-        Some(url) => StoreConfig {
+    if let Some(cluster) = &clickhouse.cluster {
+        bail!(
+            "`clickhouse.cluster` is \"{cluster}\", but this version makes no tables on clusters"
+        );
+    }
+    let reached = match (clickhouse.urls.first(), data_dir) {
+        (Some(url), _) => StoreConfig {
             url: url.clone(),
             user: clickhouse.user.clone(),
             password: clickhouse.password.clone(),
             database: clickhouse.database.clone(),
+            // Over Kafka there may be other processes that write.
+            standalone: config.kafka.is_none(),
             ..StoreConfig::default()
         },
-        None => {
+        (None, Some(data_dir)) => {
             let engine = engine::start(config, data_dir, metrics)?;
             let settings = engine.store_config(&clickhouse.database);
             slot.hold(engine);
             settings
+        }
+        (None, None) => {
+            bail!("`clickhouse.url` is needed: without a data folder there is no engine")
         }
     };
     Ok(StoreConfig {

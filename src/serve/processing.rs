@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use processor::jobs::{JobParts, PIECE_ROWS, Runner};
 use processor::{Processor, Status};
-use schemas::price::PriceTable;
 use tokio::sync::watch;
 
 use super::Running;
@@ -21,30 +20,36 @@ const PAUSE_MOST: Duration = Duration::from_secs(60);
 
 /// Processes until `stop` becomes true and the micro-batch in hand is committed.
 pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receiver<bool>) {
-    // There is nothing to process into before the tables are there.
+    let Some(metrics) = parts.processor_metrics.clone() else {
+        return;
+    };
+    // There is nothing to process into before the tables are there, and nothing to process before the log is.
+    let ready = async {
+        running.health.part_ready(Part::Migrations).await;
+        running.health.part_ready(Part::Log).await;
+    };
     tokio::select! {
-        () = running.health.part_ready(Part::Migrations) => {}
+        () = ready => {}
         _ = stop.wait_for(|stopped| *stopped) => return,
     }
-    let prices = parts.prices.subscribe();
     let runner = Runner::new(JobParts {
         store: parts.store.clone(),
-        log: parts.log.clone(),
+        log: parts.topics.events.clone(),
         gate: parts.gate.clone(),
-        prices: prices.clone(),
+        prices: parts.prices.subscribe(),
         piece_rows: PIECE_ROWS,
         retention_minute: running.config.retention_minute,
     });
     tokio::join!(
         runner.run(stop.clone()),
-        process(&running, &parts, prices, stop)
+        process(&running, &parts, metrics, stop)
     );
 }
 
 async fn process(
     running: &Running,
     parts: &Parts,
-    prices: watch::Receiver<Arc<PriceTable>>,
+    metrics: processor::Metrics,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut pause = PAUSE_FIRST;
@@ -52,13 +57,13 @@ async fn process(
         let processor = Processor::new(
             running.config.processor.clone(),
             processor::Parts {
-                log: parts.log.clone(),
-                dead_letters: parts.dead_letters.clone(),
+                log: parts.topics.events.clone(),
+                dead_letters: parts.topics.dead_letters.clone(),
                 tables: Arc::new(parts.store.clone()),
-                prices: prices.clone(),
+                prices: parts.prices.subscribe(),
                 gate: parts.gate.clone(),
             },
-            parts.processor_metrics.clone(),
+            metrics.clone(),
         );
         let following = tokio::spawn(follow(running.clone(), processor.status()));
         let outcome = processor.run(stop.clone()).await;

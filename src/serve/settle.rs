@@ -5,10 +5,11 @@ use std::time::Duration;
 use store::StoreError;
 
 use super::Running;
-use super::access::{SettleError, settle};
+use super::access::{SettleError, given, settle};
 use super::folder::{DataFolder, Secrets, credentials_file};
 use super::health::Part;
 use super::parts::Parts;
+use super::role::Role;
 
 /// How often a server that is away is tried again, and how often one that is there is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -16,9 +17,29 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const LOOKS_PER_REFRESH: u32 = 5;
 /// Looks between two orders to index the texts of a day that has ended: one day at a time, and none is in a hurry.
 const LOOKS_PER_INDEX: u32 = 300;
+/// What a tier says while the tables are not there, or not those it works with.
+const RUN_MIGRATE: &str = "run spindle migrate";
 
-/// Migrates the tables, reads the prices and settles the first credentials, trying for as long as ClickHouse is away.
+/// Gets tables, prices and credentials to where this process can work with them, trying for as long as ClickHouse is
+/// away.
 pub(crate) async fn run(
+    running: &Running,
+    parts: &Parts,
+    folder: Option<&DataFolder>,
+    url: &str,
+) -> anyhow::Result<()> {
+    match (running.role, folder) {
+        (Role::All, Some(folder)) => whole(running, parts, folder, url).await,
+        (Role::Ingest, _) => {
+            know_keys(running, parts).await;
+            Ok(())
+        }
+        _ => tier(running, parts).await,
+    }
+}
+
+/// Migrates the tables, reads the prices and settles the first credentials.
+async fn whole(
     running: &Running,
     parts: &Parts,
     folder: &DataFolder,
@@ -39,6 +60,74 @@ pub(crate) async fn run(
         show_first_start(&secrets, folder, url);
     }
     Ok(())
+}
+
+/// Waits for the tables that `spindle migrate` makes, reads the prices, and lets in whom the environment names.
+async fn tier(running: &Running, parts: &Parts) -> anyhow::Result<()> {
+    let health = &running.health;
+    loop {
+        let is_migrated =
+            until_there(running, async || Ok(parts.store.is_migrated().await?)).await?;
+        health.ready(Part::Engine);
+        if is_migrated {
+            break;
+        }
+        health.missing(Part::Migrations, RUN_MIGRATE);
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    until_there(running, async || Ok(parts.prices.refresh().await?)).await?;
+    health.ready(Part::Migrations);
+    if running.role.queries() {
+        // Given the same secrets, several processes make the same rows of them.
+        until_there(running, async || {
+            Ok(parts.credentials.admit(given()).await?)
+        })
+        .await?;
+        if until_there(running, async || Ok(parts.credentials.tokens().await?))
+            .await?
+            .is_empty()
+        {
+            tracing::warn!(
+                "nobody can administer: there is no token; `spindle migrate` makes one, or set SPINDLE_ADMIN_TOKEN"
+            );
+        }
+        health.ready(Part::Credentials);
+    }
+    Ok(())
+}
+
+/// Reads the keys. Reporting does not wait for that if they are known from a snapshot, and no failure of ClickHouse
+/// ends a process that can take events without it.
+async fn know_keys(running: &Running, parts: &Parts) {
+    let health = &running.health;
+    if parts.is_restored {
+        health.ready(Part::Credentials);
+    }
+    let mut told = false;
+    loop {
+        let known = async {
+            if !parts.store.is_migrated().await? {
+                return Ok(false);
+            }
+            parts.credentials.refresh().await.map(|()| true)
+        };
+        let why = match known.await {
+            Ok(true) => break,
+            Ok(false) => RUN_MIGRATE,
+            Err(error) => {
+                if !told {
+                    tracing::warn!(error.message = %error, "API keys cannot be read; trying until they can");
+                }
+                told = true;
+                "ClickHouse does not answer"
+            }
+        };
+        if !parts.is_restored {
+            health.missing(Part::Credentials, why);
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    health.ready(Part::Credentials);
 }
 
 /// Looks at ClickHouse, at the credentials and at the prices until the server stops.
@@ -64,7 +153,7 @@ pub(crate) async fn watch(running: &Running, parts: &Parts) {
         if let Err(error) = parts.credentials.refresh().await {
             tracing::debug!(error.message = %error, "credentials were not refreshed");
         }
-        if looks % LOOKS_PER_INDEX == 0 {
+        if running.role.processes() && looks % LOOKS_PER_INDEX == 0 {
             index_texts(parts).await;
         }
         if let Err(error) = parts.prices.refresh().await {

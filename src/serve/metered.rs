@@ -1,0 +1,108 @@
+//! The registries of a process, and what they say together.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use prometheus::Registry;
+use prometheus::proto::MetricFamily;
+
+/// Label that says which log a metric is about.
+const LOG_LABEL: &str = "log";
+
+/// The logs of a process: all have the same metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogName {
+    /// The events.
+    Events,
+    /// What cannot be processed.
+    DeadLetter,
+    /// Words to all processes.
+    Control,
+}
+
+/// One registry for what there is once, and one for each log. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Metered {
+    /// What there is once.
+    pub(crate) own: Registry,
+    logs: [Registry; 3],
+}
+
+impl Metered {
+    /// Empty ones.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let of_log = |name: &str| {
+            let labels = [(LOG_LABEL.to_owned(), name.to_owned())];
+            Registry::new_custom(None, Some(labels.into()))
+        };
+        let made = || {
+            Ok(Self {
+                own: Registry::new(),
+                logs: [
+                    of_log("events")?,
+                    of_log("dead-letter")?,
+                    of_log("control")?,
+                ],
+            })
+        };
+        made()
+            .map_err(|error: prometheus::Error| error)
+            .context("cannot make the metrics")
+    }
+
+    /// The registry of a log: its metrics carry its name.
+    pub(crate) fn of(&self, name: LogName) -> &Registry {
+        match name {
+            LogName::Events => &self.logs[0],
+            LogName::DeadLetter => &self.logs[1],
+            LogName::Control => &self.logs[2],
+        }
+    }
+
+    /// Everything, by name.
+    pub(crate) fn gather(&self) -> Vec<MetricFamily> {
+        let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
+        let all = std::iter::once(&self.own).chain(&self.logs);
+        for mut family in all.flat_map(Registry::gather) {
+            match families.get_mut(family.name()) {
+                Some(known) => known.mut_metric().append(&mut family.take_metric()),
+                None => {
+                    families.insert(family.name().to_owned(), family);
+                }
+            }
+        }
+        families.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::{Encoder, IntCounter, TextEncoder};
+
+    use super::*;
+
+    #[test]
+    fn the_same_metric_of_two_logs_is_one_family_with_their_names() {
+        let metered = Metered::new().unwrap();
+        for (at, name) in [LogName::Events, LogName::DeadLetter]
+            .into_iter()
+            .enumerate()
+        {
+            let counter = IntCounter::new("appended_total", "Appended").unwrap();
+            counter.inc_by(at as u64 + 1);
+            metered.of(name).register(Box::new(counter)).unwrap();
+        }
+        let mut text = Vec::new();
+        TextEncoder::new()
+            .encode(&metered.gather(), &mut text)
+            .unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text.matches("# TYPE appended_total").count(), 1, "{text}");
+        for line in [
+            "appended_total{log=\"events\"} 1",
+            "appended_total{log=\"dead-letter\"} 2",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+}

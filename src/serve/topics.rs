@@ -1,0 +1,142 @@
+//! The logs of a process: in its data folder, or topics of Kafka.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use eventlog::{EmbeddedConfig, EmbeddedLog, KafkaConfig, KafkaLog, Log, LogError};
+use prometheus::Registry;
+
+use super::Running;
+use super::health::Part;
+use super::late_log::{Expected, LateLog};
+use super::metered::{LogName, Metered};
+use crate::config::kafka::KafkaSettings;
+
+/// Pause before brokers that did not answer are tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The logs. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Topics {
+    /// The events.
+    pub(crate) events: Arc<dyn Log>,
+    /// What cannot be processed.
+    pub(crate) dead_letters: Arc<dyn Log>,
+    /// Words to all processes, if there can be several.
+    pub(crate) control: Option<Arc<dyn Log>>,
+    /// What is still to be opened.
+    late: Vec<Late>,
+}
+
+#[derive(Clone)]
+struct Late {
+    log: LateLog,
+    config: KafkaConfig,
+    registry: Registry,
+}
+
+impl Late {
+    fn new(config: KafkaConfig, registry: &Registry) -> Self {
+        let expected = Expected {
+            topic: config.topic.clone(),
+            partitions: config.partitions,
+            max_record_bytes: config.max_record_bytes,
+        };
+        Self {
+            log: LateLog::new(expected),
+            config,
+            registry: registry.clone(),
+        }
+    }
+
+    /// Opens it, trying for as long as the brokers are away.
+    async fn reach(&self, running: &Running) -> anyhow::Result<()> {
+        let topic = &self.config.topic;
+        let mut told = false;
+        loop {
+            match open(self.config.clone(), &self.registry).await {
+                Ok(log) => {
+                    self.log.opened(log);
+                    return Ok(());
+                }
+                Err(error) if error.is_retryable() => {
+                    running.health.missing(Part::Log, "Kafka does not answer");
+                    if !told {
+                        tracing::warn!(error.message = %error, log.topic = topic, "Kafka does not answer; trying until it does");
+                    }
+                    told = true;
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot open the topic {topic}"));
+                }
+            }
+        }
+    }
+}
+
+async fn open(config: KafkaConfig, registry: &Registry) -> Result<Arc<dyn Log>, LogError> {
+    let _ = KafkaLog::open(config, registry).await?;
+    Err(LogError::Settings("not yet".to_owned()))
+}
+
+impl Topics {
+    /// Opens the embedded log of events, and that of what cannot be processed. Blocks.
+    pub(crate) fn embedded(config: &EmbeddedConfig, metered: &Metered) -> anyhow::Result<Self> {
+        let events = EmbeddedLog::open(config.clone(), metered.of(LogName::Events))
+            .context("cannot open the log")?;
+        let dead_letters = EmbeddedConfig {
+            folder: config.folder.with_file_name("dead-letters"),
+            partitions: 1,
+            // Nothing reads it on the way, so it needs no memory for readers.
+            max_tail_bytes: 0,
+            ..config.clone()
+        };
+        let dead_letters = EmbeddedLog::open(dead_letters, metered.of(LogName::DeadLetter))
+            .context("cannot open the dead letters")?;
+        Ok(Self {
+            events: Arc::new(events),
+            dead_letters: Arc::new(dead_letters),
+            control: None,
+            late: Vec::new(),
+        })
+    }
+
+    /// The topics of a deployment, which [`Topics::reach`] opens.
+    pub(crate) fn of_kafka(settings: &KafkaSettings, metered: &Metered) -> Self {
+        let late = [
+            Late::new(settings.events(), metered.of(LogName::Events)),
+            Late::new(settings.dead_letters(), metered.of(LogName::DeadLetter)),
+            Late::new(settings.control(), metered.of(LogName::Control)),
+        ];
+        let [events, dead_letters, control] = late.each_ref().map(|late| late.log.clone());
+        Self {
+            events: Arc::new(events),
+            dead_letters: Arc::new(dead_letters),
+            control: Some(Arc::new(control)),
+            late: late.into(),
+        }
+    }
+
+    /// Opens what is not open yet, trying for as long as the brokers are away.
+    ///
+    /// # Errors
+    /// What a person has to mend: topics or settings that do not fit.
+    pub(crate) async fn reach(&self, running: &Running) -> anyhow::Result<()> {
+        for late in &self.late {
+            late.reach(running).await?;
+        }
+        running.health.ready(Part::Log);
+        Ok(())
+    }
+
+    /// Flushes and closes.
+    pub(crate) async fn close(&self) {
+        tokio::join!(self.events.close(), self.dead_letters.close(), async {
+            if let Some(control) = &self.control {
+                control.close().await;
+            }
+        });
+    }
+}
