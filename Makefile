@@ -3,6 +3,7 @@
 VENV := target/venv
 CLIENTS := target/clients
 DEPLOY := target/deploy-checks
+DEPLOY_TOOLS := target/deploy-tools
 ENGINE := deploy/engine/node_modules/.package-lock.json
 PYTHON ?= python3
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
@@ -37,9 +38,9 @@ test-python: engine $(VENV)/ready $(CLIENTS)/ready
 	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
 
 # Images, compose, chart, alerts and dashboard, as far as they can be checked without an engine that runs containers.
-test-deploy: engine $(DEPLOY)/ready
+test-deploy: engine $(DEPLOY)/ready $(DEPLOY_TOOLS)/ready
 	cargo build --locked --workspace --bin spindle
-	SPINDLE_BIN=target/debug/spindle $(DEPLOY)/bin/python -m pytest -p no:cacheprovider -ra tests/deploy
+	SPINDLE_BIN=target/debug/spindle DEPLOY_TOOLS=$(DEPLOY_TOOLS) $(DEPLOY)/bin/python -m pytest -p no:cacheprovider -ra tests/deploy
 
 $(VENV)/ready: tests/python/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
@@ -54,6 +55,12 @@ $(CLIENTS)/ready: tests/python/clients.txt
 $(DEPLOY)/ready: tests/deploy/requirements.txt
 	$(PYTHON) -m venv --clear $(DEPLOY)
 	$(DEPLOY)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+# Helm and Prometheus as far as the tests need them, from their own modules.
+$(DEPLOY_TOOLS)/ready: $(wildcard tests/deploy/tools/go.* tests/deploy/tools/*/*.go)
+	@mkdir -p $(DEPLOY_TOOLS)
+	cd tests/deploy/tools && go build -o $(abspath $(DEPLOY_TOOLS))/ ./...
 	@touch $@
 
 BENCH_FLAGS ?=
