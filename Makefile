@@ -4,11 +4,13 @@ VENV := target/venv
 CLIENTS := target/clients
 DEPLOY := target/deploy-checks
 DEPLOY_TOOLS := target/deploy-tools
+KAFKA := deploy/kafka/target/libs/.ready
 ENGINE := deploy/engine/node_modules/.package-lock.json
 PYTHON ?= python3
+MVN ?= mvn
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
-.PHONY: run build engine lint test test-rust test-python test-deploy bench clean
+.PHONY: run build engine kafka kafka-jars lint test test-rust test-python test-deploy bench clean
 
 run: engine ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	cargo build --locked --release --bin spindle
@@ -23,13 +25,23 @@ $(ENGINE): deploy/engine/package.json deploy/engine/package-lock.json
 	cd deploy/engine && npm ci --no-audit --no-fund
 	@touch $@
 
+kafka: $(KAFKA) ## Starts one Kafka broker on 127.0.0.1:9092, with its data in ./spindle-kafka.
+	deploy/kafka/broker.sh spindle-kafka 9092
+
+kafka-jars: $(KAFKA) ## Fetches Apache Kafka, for the tests and for `make kafka`.
+
+$(KAFKA): deploy/kafka/pom.xml
+	rm -rf $(@D)
+	cd deploy/kafka && $(MVN) -q -B dependency:copy-dependencies
+	@touch $@
+
 lint: ## Formatting and lints, warnings as errors.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-test: engine lint test-rust test-python test-deploy ## Everything; what CI runs.
+test: engine kafka-jars lint test-rust test-python test-deploy ## Everything; what CI runs.
 
-test-rust: engine
+test-rust: engine kafka-jars
 	cargo test --locked --workspace
 
 # The real clients live in an environment of their own: their pinned dependencies exclude those of the test tools.
@@ -69,4 +81,4 @@ bench: engine build ## A release server of its own and the load generator agains
 
 clean:
 	cargo clean
-	rm -rf deploy/engine/node_modules
+	rm -rf deploy/engine/node_modules deploy/kafka/target
