@@ -16,6 +16,7 @@ use bytes::Bytes;
 use crate::{Delivery, Fetch, Log, Member, Position, Record, StoredRecord};
 
 mod append;
+pub mod broker;
 mod consume;
 mod rebalance;
 
