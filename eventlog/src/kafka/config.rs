@@ -48,6 +48,8 @@ pub struct KafkaConfig {
     /// Names a member across restarts (static membership): it gets its partitions back if it returns within the
     /// session time-out. Members of one process get a number behind it. `None`: a new member every time.
     pub instance_id: Option<String>,
+    /// Members this process joins with: each gets its share of `max_prefetch_bytes`.
+    pub members: u32,
     /// Bytes read ahead of what was delivered, for all members of this process together.
     pub max_prefetch_bytes: usize,
     /// Settings of the client library as they are: TLS, SASL and whatever else. They win over those made here, but
@@ -73,6 +75,7 @@ impl KafkaConfig {
             append_timeout: Duration::from_secs(10),
             session_timeout: Duration::from_secs(45),
             instance_id: None,
+            members: 1,
             max_prefetch_bytes: 64 << 20,
             properties: BTreeMap::new(),
         }

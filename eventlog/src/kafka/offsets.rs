@@ -1,0 +1,203 @@
+//! Asking where partitions begin and end, and what a group has committed: without joining anything.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::config::KafkaConfig;
+use super::context::Lines;
+use super::topic::blocking;
+use super::{errors, settings, wire};
+use crate::{Bounds, Lag, LogError};
+
+type Client = Arc<BaseConsumer<Lines>>;
+
+/// Groups that can be asked about at once; a process has a handful.
+const MAX_GROUPS: usize = 16;
+
+/// The clients that only ask.
+pub(super) struct Offsets {
+    config: Arc<KafkaConfig>,
+    observer: Client,
+    /// One per group that was asked about: the name of the group is a setting of the client.
+    groups: Mutex<BTreeMap<String, Client>>,
+}
+
+impl Offsets {
+    pub(super) fn new(config: Arc<KafkaConfig>) -> Result<Self, LogError> {
+        let observer = config
+            .observer()
+            .create_with_context(Lines::new("observer"))
+            .map_err(|error| LogError::Settings(settings::description(error)))?;
+        Ok(Self {
+            config,
+            observer: Arc::new(observer),
+            groups: Mutex::default(),
+        })
+    }
+
+    pub(super) async fn bounds(&self, partitions: Vec<u32>) -> Result<Vec<Bounds>, LogError> {
+        let begins = self.edge(&partitions, Offset::Beginning);
+        let ends = self.edge(&partitions, Offset::End);
+        let (begins, ends) = futures::try_join!(begins, ends)?;
+        let bounds = begins.into_iter().zip(ends);
+        let bounds = bounds.map(|((partition, begin), (_, end))| Bounds {
+            partition,
+            begin,
+            // Asked for at two moments: retention may have come in between.
+            end: end.max(begin),
+        });
+        Ok(bounds.collect())
+    }
+
+    pub(super) async fn lag(
+        &self,
+        group: &str,
+        partitions: Vec<u32>,
+    ) -> Result<Vec<Lag>, LogError> {
+        let committed = self.committed(group, &partitions).await?;
+        let bounds = self.bounds(partitions).await?;
+        let lag = bounds.into_iter().zip(committed);
+        let lag = lag.map(|(bounds, (partition, committed))| Lag {
+            partition,
+            committed: committed.unwrap_or(bounds.begin),
+            end: bounds.end,
+        });
+        Ok(lag.collect())
+    }
+
+    /// Where a member of the group begins: at the commit, or at the oldest record if there is none or it is older.
+    pub(super) async fn starts(
+        &self,
+        group: &str,
+        partitions: Vec<u32>,
+    ) -> Result<Vec<(u32, u64)>, LogError> {
+        let committed = self.committed(group, &partitions);
+        let begins = self.edge(&partitions, Offset::Beginning);
+        let (committed, begins) = futures::try_join!(committed, begins)?;
+        let starts = committed.into_iter().zip(begins);
+        let starts = starts.map(|((partition, committed), (_, begin))| {
+            (
+                partition,
+                committed.map_or(begin, |offset| offset.max(begin)),
+            )
+        });
+        Ok(starts.collect())
+    }
+
+    /// The first or the last offset of each, in the order of the partitions.
+    async fn edge(&self, partitions: &[u32], edge: Offset) -> Result<Vec<(u32, u64)>, LogError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The protocol's names for "the first" and "the last" stand where a time would.
+        let list = self.list(partitions, edge)?;
+        let observer = Arc::clone(&self.observer);
+        let patience = self.config.append_timeout;
+        let found = blocking(move || {
+            serve(&observer);
+            observer.offsets_for_times(list, patience)
+        })
+        .await?;
+        let found = found.map_err(|error| errors::away("offsets", &error))?;
+        self.each(partitions, &found)?
+            .map(|(partition, offset)| match offset {
+                Offset::Offset(raw) => Ok((partition, wire::offset(raw))),
+                offset => Err(LogError::Unavailable(format!(
+                    "offsets: partition {partition} is at {offset:?}"
+                ))),
+            })
+            .collect()
+    }
+
+    /// What the group has committed of each, in the order of the partitions.
+    async fn committed(
+        &self,
+        group: &str,
+        partitions: &[u32],
+    ) -> Result<Vec<(u32, Option<u64>)>, LogError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let client = self.group(group)?;
+        let list = self.list(partitions, Offset::Invalid)?;
+        let patience = self.config.append_timeout;
+        let found = blocking(move || {
+            serve(&client);
+            client.committed_offsets(list, patience)
+        })
+        .await?;
+        let found = found.map_err(|error| errors::away("commits", &error))?;
+        let each = self.each(partitions, &found)?;
+        let each = each.map(|(partition, offset)| match offset {
+            Offset::Offset(raw) => (partition, Some(wire::offset(raw))),
+            _ => (partition, None),
+        });
+        Ok(each.collect())
+    }
+
+    fn group(&self, group: &str) -> Result<Client, LogError> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = groups.get(group) {
+            return Ok(Arc::clone(client));
+        }
+        if groups.len() >= MAX_GROUPS {
+            return Err(LogError::Full(format!(
+                "{MAX_GROUPS} groups are asked about"
+            )));
+        }
+        let client = self
+            .config
+            .committed(group)
+            .create_with_context(Lines::new("commits"))
+            .map_err(|error| LogError::Settings(settings::description(error)))?;
+        let client = Arc::new(client);
+        groups.insert(group.to_owned(), Arc::clone(&client));
+        Ok(client)
+    }
+
+    fn list(&self, partitions: &[u32], offset: Offset) -> Result<TopicPartitionList, LogError> {
+        list(&self.config.topic, partitions.iter().map(|p| (*p, offset)))
+    }
+
+    /// The answer in the order of the question; an error of one partition is one of all.
+    fn each(
+        &self,
+        partitions: &[u32],
+        found: &TopicPartitionList,
+    ) -> Result<std::vec::IntoIter<(u32, Offset)>, LogError> {
+        let mut each = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            let raw = wire::raw_partition(*partition);
+            let Some(element) = found.find_partition(&self.config.topic, raw) else {
+                return Err(LogError::Unavailable(format!("no answer for {partition}")));
+            };
+            if let Err(error) = element.error() {
+                return Err(errors::away("offsets", &error));
+            }
+            each.push((*partition, element.offset()));
+        }
+        Ok(each.into_iter())
+    }
+}
+
+/// Lets a client that is never polled hand over its log lines.
+fn serve(client: &BaseConsumer<Lines>) {
+    while client.poll(std::time::Duration::ZERO).is_some() {}
+}
+
+/// Partitions of the topic with an offset each.
+pub(super) fn list(
+    topic: &str,
+    positions: impl Iterator<Item = (u32, Offset)>,
+) -> Result<TopicPartitionList, LogError> {
+    let mut list = TopicPartitionList::new();
+    for (partition, offset) in positions {
+        list.add_partition_offset(topic, wire::raw_partition(partition), offset)
+            .map_err(|error: KafkaError| errors::away("offsets", &error))?;
+    }
+    Ok(list)
+}

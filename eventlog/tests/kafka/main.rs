@@ -1,0 +1,54 @@
+//! The log over real Kafka brokers, and over the client library's mock of one for errors that are hard to come by.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use eventlog::conformance::broker::Cluster;
+use eventlog::conformance::{self, Place, Subject};
+use eventlog::{KafkaConfig, KafkaLog, Log};
+use prometheus::Registry;
+
+/// A topic of its own for each test, with times that suit tests.
+fn config(brokers: &str, partitions: u32) -> KafkaConfig {
+    let topic = format!("test-{:016x}", rand::random::<u64>());
+    let mut config = KafkaConfig::new(brokers, topic);
+    config.partitions = partitions;
+    config.session_timeout = Duration::from_secs(3);
+    config
+}
+
+async fn open(config: &KafkaConfig) -> KafkaLog {
+    let opened = KafkaLog::open(config.clone(), &Registry::new()).await;
+    opened.unwrap()
+}
+
+struct Kafka;
+
+struct KafkaPlace(KafkaConfig);
+
+#[async_trait]
+impl Subject for Kafka {
+    async fn place(&self, partitions: u32, max_bytes: Option<u64>) -> Option<Box<dyn Place>> {
+        // Kafka keeps by time: there is no bound on bytes to run into.
+        if max_bytes.is_some() {
+            return None;
+        }
+        let brokers = Cluster::shared().bootstrap();
+        Some(Box::new(KafkaPlace(config(&brokers, partitions))))
+    }
+}
+
+#[async_trait]
+impl Place for KafkaPlace {
+    async fn open(&self) -> Arc<dyn Log> {
+        Arc::new(open(&self.0).await)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kafka_log_keeps_the_contract() {
+    conformance::all(&Kafka).await;
+}
