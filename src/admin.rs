@@ -1,7 +1,8 @@
-//! The commands for projects, keys, tokens and prices: they ask the running server over its administration API.
+//! The commands for projects, keys, tokens, prices and dead letters: they ask the running server over its administration API.
 //!
 //! The server is the only one who writes credentials and prices, so its caches know of every change at once.
 
+mod dead_letter;
 mod price;
 mod price_file;
 pub(crate) mod server;
@@ -11,6 +12,7 @@ use std::fmt::Write as _;
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+pub(crate) use dead_letter::DeadLetterCommand;
 pub(crate) use price::PriceCommand;
 use server::{Access, Ask, Server};
 
@@ -136,6 +138,11 @@ pub(crate) enum AdminCommand {
 /// Does what a command about prices says.
 pub(crate) fn run_price(command: PriceCommand) -> anyhow::Result<()> {
     server::wait(price::run(command))
+}
+
+/// Does what a command about dead letters says.
+pub(crate) fn run_dead_letter(command: DeadLetterCommand) -> anyhow::Result<()> {
+    server::wait(dead_letter::run(command))
 }
 
 /// Asks the server and prints what it says.

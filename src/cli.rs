@@ -64,6 +64,9 @@ enum Command {
     /// Long work of the server: how far it is, and ending it.
     #[command(subcommand)]
     Job(jobs::JobCommand),
+    /// What was accepted and cannot be processed.
+    #[command(subcommand)]
+    DeadLetter(admin::DeadLetterCommand),
     /// Puts load on a running server and says what it made of it.
     Bench(bench::BenchArgs),
     /// The embedded engine; started by `serve` as its child.
@@ -157,6 +160,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Rebuild(args) => return jobs::run(JobsCommand::Rebuild(args)),
         Command::Check(args) => return jobs::run(JobsCommand::Check(args)),
         Command::Job(command) => return jobs::run(JobsCommand::Job(command)),
+        Command::DeadLetter(command) => admin::run_dead_letter(command)?,
         Command::Bench(args) => serve::runtime(0)?.block_on(bench::run(args))?,
         Command::Engine => return Ok(serve::engine::child()),
     }

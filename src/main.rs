@@ -11,6 +11,7 @@ mod bench;
 mod cli;
 mod config;
 mod control;
+mod dead_letters;
 mod health;
 mod jobs;
 mod logs;

@@ -1,5 +1,6 @@
-//! Projects, API keys, tokens, prices and jobs: for tokens with the role `admin`.
+//! Projects, API keys, tokens, prices, jobs and dead letters: for tokens with the role `admin`.
 
+pub(crate) mod dead_letters;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod prices;

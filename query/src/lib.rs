@@ -14,7 +14,8 @@
 //! # What it deliberately does not do
 //!
 //! It keeps no state between requests and writes nothing but credentials and prices: what people do with a run is handed
-//! to a [`Reporter`] as the event a client would report. Trailing and doubled slashes, compression
+//! to a [`Reporter`] as the event a client would report, and dead letters are read and sent again by whoever keeps
+//! them ([`DeadLetters`]). Trailing and doubled slashes, compression
 //! and the answers to unknown paths and methods are the business of whoever mounts the router.
 //!
 //! Start reading at `runs.rs`.
@@ -28,6 +29,7 @@ pub mod docs;
 mod error;
 mod export;
 mod judge;
+mod letters;
 mod live;
 mod params;
 mod reporter;
@@ -44,6 +46,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use error::QueryError;
+pub use letters::{
+    DeadLetters, LETTERS_LISTED_MAX, LETTERS_NAMED_MAX, Letter, LetterPage, LetterPlace, Redrive,
+    Redriven,
+};
 pub use reporter::Reporter;
 pub use state::QueryState;
 
@@ -95,4 +101,6 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(admin::jobs::list))
         .routes(routes!(admin::jobs::one))
         .routes(routes!(admin::jobs::cancel))
+        .routes(routes!(admin::dead_letters::list))
+        .routes(routes!(admin::dead_letters::redrive))
 }

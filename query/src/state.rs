@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::error::QueryError;
 use crate::export::Exports;
+use crate::letters::DeadLetters;
 use crate::live::Places;
 use crate::reporter::Reporter;
 
@@ -35,6 +36,7 @@ struct Parts {
     stopping: watch::Sender<bool>,
     exports: Exports,
     reporter: Option<Arc<dyn Reporter>>,
+    dead_letters: Option<Arc<dyn DeadLetters>>,
 }
 
 impl QueryState {
@@ -63,6 +65,7 @@ impl QueryState {
             stopping: watch::Sender::new(false),
             exports: Exports::new(registry)?,
             reporter: None,
+            dead_letters: None,
         })))
     }
 
@@ -94,6 +97,23 @@ impl QueryState {
         let reporter = self.0.reporter.as_deref();
         reporter.ok_or_else(|| {
             let message = "this server takes no events; ask one that does";
+            Fault::unavailable(message, NO_REPORTER_RETRY_S)
+        })
+    }
+
+    /// Asks these for dead letters. Without them, such requests are a 503.
+    #[must_use]
+    pub fn with_dead_letters(self, dead_letters: Arc<dyn DeadLetters>) -> Self {
+        Self(Arc::new(Parts {
+            dead_letters: Some(dead_letters),
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    pub(crate) fn dead_letters(&self) -> Result<&dyn DeadLetters, Fault> {
+        let dead_letters = self.0.dead_letters.as_deref();
+        dead_letters.ok_or_else(|| {
+            let message = "this server keeps no dead letters; ask one that does";
             Fault::unavailable(message, NO_REPORTER_RETRY_S)
         })
     }

@@ -21,7 +21,9 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 
 use super::health::{Health, Part, fault};
 use super::reports::Reports;
+use super::topics::Topics;
 use super::{Running, document};
+use crate::dead_letters::Letters;
 
 /// Answers smaller than this are sent as they are: compressing them costs more than it saves.
 const COMPRESS_ABOVE_BYTES: u64 = 1024;
@@ -74,6 +76,8 @@ pub(crate) fn router(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Resu
 pub(crate) struct RoutedParts<'a> {
     /// Takes events, from clients or from the people who read; not in every role.
     pub(crate) ingest: Option<&'a IngestState>,
+    /// The logs.
+    pub(crate) topics: &'a Topics,
     /// Rows.
     pub(crate) store: &'a Store,
     /// Who may come in.
@@ -99,6 +103,13 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
     if let Some(ingest) = parts.ingest {
         query = query.reporting_to(Arc::new(Reports(ingest.clone())));
     }
+    let letters = Letters::new(
+        parts.topics.dead_letters.clone(),
+        parts.topics.events.clone(),
+        parts.store.clone(),
+        &running.metered.own,
+    )?;
+    let query = query.with_dead_letters(Arc::new(letters));
     let (stop, streams) = (running.stop.clone(), query.clone());
     tokio::spawn(async move {
         stop.cancelled().await;

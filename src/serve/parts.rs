@@ -102,6 +102,7 @@ pub(crate) async fn open(running: &Running, folder: Option<&DataFolder>) -> anyh
         running,
         &RoutedParts {
             ingest: ingest.as_ref(),
+            topics: &topics,
             store: &store,
             credentials: &credentials,
             prices: &prices,
