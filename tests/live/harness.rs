@@ -1,13 +1,18 @@
 //! Starts the real binary and talks to it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::backing::Backing;
+use crate::front::{Front, Tiers};
+use crate::process::{Process, Start};
 
 /// A debug build on two busy cores needs this long at worst; a release build needs about one second.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -20,9 +25,12 @@ pub(crate) struct Setup {
     pub(crate) key: String,
     pub(crate) token: String,
     pub(crate) variables: Vec<(String, String)>,
+    /// What the tiers stand on, if they are processes of their own.
+    pub(crate) backing: Option<Backing>,
 }
 
 impl Setup {
+    /// Everything in one process.
     pub(crate) fn new() -> Self {
         let secret = |kind: &str| {
             format!(
@@ -36,7 +44,36 @@ impl Setup {
             key: secret("key"),
             token: secret("tok"),
             variables: Vec::new(),
+            backing: None,
         }
+    }
+
+    /// Ingest, processor and query over a real broker and a ClickHouse server, with tables but nothing in them.
+    pub(crate) async fn distributed() -> Self {
+        let setup = Self::unmigrated().await;
+        setup.migrate();
+        setup
+    }
+
+    /// The same without tables.
+    pub(crate) async fn unmigrated() -> Self {
+        let backing = Backing::new().await;
+        let mut setup = Self::new();
+        setup.variables = backing.variables();
+        setup.backing = Some(backing);
+        setup
+    }
+
+    /// Makes the tables, as an operator does.
+    pub(crate) fn migrate(&self) -> String {
+        let done = Command::new(env!("CARGO_BIN_EXE_spindle"))
+            .arg("migrate")
+            .current_dir(self.folder.path())
+            .envs(self.environment())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
     }
 
     /// Sets a setting by its key.
@@ -52,63 +89,73 @@ impl Setup {
         self.folder.path().join("data")
     }
 
-    fn log_path(&self) -> PathBuf {
-        self.folder.path().join("server.log")
+    /// What all processes on this folder logged so far.
+    pub(crate) fn logged(&self) -> String {
+        let read = |role| fs::read_to_string(self.folder.path().join(format!("{role}.log")));
+        let logs = ["serve", "ingest", "processor", "query"].map(read);
+        logs.into_iter().map(Result::unwrap_or_default).collect()
     }
 
-    /// What all servers on this folder logged so far.
-    pub(crate) fn logged(&self) -> String {
-        fs::read_to_string(self.log_path()).unwrap_or_default()
+    fn environment(&self) -> Vec<(&str, &str)> {
+        let given = [
+            ("SPINDLE_API_KEY", self.key.as_str()),
+            ("SPINDLE_ADMIN_TOKEN", self.token.as_str()),
+        ];
+        let variables = self.variables.iter();
+        let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
+        given.into_iter().chain(variables).collect()
+    }
+
+    /// How a process of this role is started. Each has a folder of its own under the data folder, but for `serve`.
+    pub(crate) fn process(&self, role: &'static str) -> Start<'_> {
+        let data = match role {
+            "serve" => self.data(),
+            role => self.data().join(role),
+        };
+        let mut arguments: Vec<OsString> = ["--listen", "127.0.0.1:0", "--data-dir"]
+            .map(OsString::from)
+            .into();
+        arguments.push(data.into());
+        Start {
+            role,
+            arguments,
+            variables: self.environment(),
+            folder: self.folder.path().to_owned(),
+        }
     }
 
     pub(crate) fn spawn(&self) -> Child {
-        let log = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.log_path())
-            .unwrap();
-        Command::new(env!("CARGO_BIN_EXE_spindle"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(self.data())
-            .current_dir(self.folder.path())
-            .env("SPINDLE_API_KEY", &self.key)
-            .env("SPINDLE_ADMIN_TOKEN", &self.token)
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap()
+        self.process("serve").spawn()
     }
 
     /// Starts a server and waits until it serves; not yet until it is ready.
     pub(crate) async fn start(&self) -> Server {
-        // A server that was killed left its address behind.
-        let address = self.data().join("address");
-        let _ = fs::remove_file(&address);
-        let mut child = self.spawn();
-        let deadline = Instant::now() + READY_WITHIN;
-        let url = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                panic!("the server ended with {status}:\n{}", self.logged());
+        let (processes, front) = match &self.backing {
+            None => (vec![self.process("serve").listening().await], None),
+            Some(_) => {
+                let ingest = self.process("ingest").listening().await;
+                let processor = self.process("processor").listening().await;
+                let query = self.process("query").listening().await;
+                let tiers = Tiers {
+                    ingest: ingest.url.clone(),
+                    processor: processor.url.clone(),
+                    query: query.url.clone(),
+                };
+                let front = Front::before(tiers).await;
+                (vec![ingest, processor, query], Some(front))
             }
-            if let Ok(url) = fs::read_to_string(&address) {
-                break url.trim().to_owned();
-            }
-            assert!(
-                Instant::now() < deadline,
-                "the server does not serve:\n{}",
-                self.logged()
-            );
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let url = match &front {
+            Some(front) => front.url.clone(),
+            None => processes[0].url.clone(),
         };
         Server {
-            child,
+            processes,
+            _front: front,
             url,
             key: self.key.clone(),
             token: self.token.clone(),
             client: Client::new(),
-            log: self.log_path(),
         }
     }
 
@@ -120,50 +167,48 @@ impl Setup {
     }
 }
 
-/// A running server. Killed when dropped.
+/// A running server: one process, or one of each tier behind one address. Killed when dropped.
 pub(crate) struct Server {
-    pub(crate) child: Child,
+    pub(crate) processes: Vec<Process>,
+    _front: Option<Front>,
     pub(crate) url: String,
     pub(crate) key: String,
     pub(crate) token: String,
     pub(crate) client: Client,
-    log: PathBuf,
 }
 
 impl Server {
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+    /// The process of a tier.
+    pub(crate) fn tier(&mut self, role: &str) -> &mut Process {
+        let mut processes = self.processes.iter_mut();
+        processes.find(|process| process.role == role).unwrap()
     }
 
     /// `kill -9`, as the power would.
     pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.processes.iter_mut().for_each(Process::kill);
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        kill(self.pid(), signal);
+        for process in &self.processes {
+            kill(process.pid(), signal);
+        }
     }
 
-    /// Waits for the end of the process and gives its exit code.
+    /// Waits for the end of every process and gives the exit code, if they agree on one.
     pub(crate) async fn ended(&mut self, within: Duration) -> Option<i32> {
-        let deadline = Instant::now() + within;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(
-                Instant::now() < deadline,
-                "the server does not end:\n{}",
-                self.logged()
-            );
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let mut codes = Vec::new();
+        for process in &mut self.processes {
+            codes.push(process.ended(within).await);
         }
+        codes.dedup();
+        assert_eq!(codes.len(), 1, "{codes:?}");
+        codes[0]
     }
 
     /// The engine's process id, by its parent.
     pub(crate) fn engine_pid(&self) -> Option<u32> {
-        let parent = self.pid().to_string();
+        let parent = self.processes[0].pid().to_string();
         fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
             let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
@@ -208,9 +253,8 @@ impl Server {
     }
 
     fn logged(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().rev().take(60).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+        let words = self.processes.iter().map(Process::last_words);
+        words.collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) async fn report(&self, events: &[Value]) -> reqwest::Result<reqwest::Response> {
@@ -319,15 +363,6 @@ impl Server {
             .env("SPINDLE_ADMIN_TOKEN", &self.token)
             .output()
             .unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-        if std::thread::panicking() {
-            eprintln!("the last lines of the server:\n{}", self.logged());
-        }
     }
 }
 

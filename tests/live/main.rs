@@ -5,8 +5,10 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod backing;
 mod datasets;
 mod disk;
+mod front;
 mod harness;
 mod jobs;
 mod kills;
@@ -14,6 +16,7 @@ mod listener;
 mod load;
 mod paging;
 mod prices;
+mod process;
 mod reference;
 mod stops;
 mod tenancy;

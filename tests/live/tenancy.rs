@@ -7,7 +7,7 @@ use crate::harness::{Server, Setup, VISIBLE_WITHIN, event};
 
 /// What has other methods than GET. The test fails when there is a new one, until somebody says here how it is shown
 /// that it keeps to its project.
-const WRITES: [&str; 15] = [
+const WRITES: [&str; 16] = [
     "/api/report",
     "/api/run/compare",
     "/api/run/{run_id}/feedback",
@@ -15,6 +15,7 @@ const WRITES: [&str; 15] = [
     "/api/run/{run_id}/unsave",
     // Only for administrators; query/tests/it has what those reach that are limited to projects.
     "/api/internal/cost/recalculate",
+    "/api/internal/dead-letters/redrive",
     "/api/internal/jobs/{id}/cancel",
     "/api/internal/keys",
     "/api/internal/keys/{id}",

@@ -1,0 +1,72 @@
+//! What the tiers of a deployment stand on: a real broker, and an engine as a ClickHouse server over HTTP. One of each
+//! for all tests of this process; topics and database are each test's own.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use eventlog::KafkaConfig;
+use eventlog::conformance::broker::Cluster;
+use prometheus::Registry;
+use store::engine::{Engine, EngineConfig, Program};
+use store::metrics::Metrics;
+use store::{Store, StoreConfig};
+
+/// Topics and a database.
+#[derive(Clone, Debug)]
+pub(crate) struct Backing {
+    brokers: String,
+    prefix: String,
+    clickhouse: StoreConfig,
+}
+
+impl Backing {
+    pub(crate) async fn new() -> Self {
+        let name = format!("test_{:016x}", rand::random::<u64>());
+        let started = tokio::task::spawn_blocking(move || Self {
+            brokers: Cluster::shared().bootstrap(),
+            clickhouse: engine().store_config(&name),
+            prefix: name,
+        });
+        started.await.unwrap()
+    }
+
+    /// Settings, as variables, of a process that uses it.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let given = [
+            ("KAFKA__BROKERS", self.brokers.as_str()),
+            ("KAFKA__TOPIC_PREFIX", &self.prefix),
+            ("KAFKA__PARTITIONS", "4"),
+            // So that a killed processor's partitions do not wait for long.
+            ("KAFKA__SESSION_TIMEOUT", "6s"),
+            ("CLICKHOUSE__URL", &self.clickhouse.url),
+            ("CLICKHOUSE__USER", &self.clickhouse.user),
+            ("CLICKHOUSE__PASSWORD", self.clickhouse.password.reveal()),
+            ("CLICKHOUSE__DATABASE", &self.clickhouse.database),
+        ];
+        let variable = |(key, value): (&str, &str)| (format!("SPINDLE_{key}"), value.to_owned());
+        given.map(variable).into()
+    }
+
+    /// A topic of it, to look into or to write to behind the back of the tiers.
+    pub(crate) fn topic(&self, name: &str) -> KafkaConfig {
+        KafkaConfig::new(&self.brokers, format!("{}.{name}", self.prefix))
+    }
+}
+
+fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let folder = format!("spindle-live-engine-{}", std::process::id());
+        let program = Program {
+            path: PathBuf::from(env!("CARGO_BIN_EXE_spindle")),
+            arguments: vec!["engine".into()],
+        };
+        let config = EngineConfig {
+            memory_bytes: 2 << 30,
+            ..EngineConfig::new(program, std::env::temp_dir().join(folder))
+        };
+        let metrics = Metrics::register(&Registry::new()).unwrap();
+        Engine::start(config, metrics).unwrap()
+    })
+}
+

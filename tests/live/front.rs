@@ -1,0 +1,120 @@
+//! One address before the tiers of a deployment, as a load balancer has it: reports go to ingest, everything else to
+//! query; what every tier says of itself is asked of all of them.
+
+use std::sync::{Arc, RwLock};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::Response;
+use reqwest::Client;
+
+/// Where each tier is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tiers {
+    pub(crate) ingest: String,
+    pub(crate) processor: String,
+    pub(crate) query: String,
+}
+
+#[derive(Clone)]
+struct Shared {
+    tiers: Arc<RwLock<Tiers>>,
+    client: Client,
+}
+
+/// A running front. Ends when dropped.
+pub(crate) struct Front {
+    pub(crate) url: String,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// What belongs to one connection and not to what passes over it.
+const OF_THE_CONNECTION: [HeaderName; 3] =
+    [header::CONNECTION, header::TRANSFER_ENCODING, header::HOST];
+
+impl Front {
+    pub(crate) async fn before(tiers: Tiers) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let shared = Shared {
+            tiers: Arc::new(RwLock::new(tiers)),
+            client: Client::new(),
+        };
+        let router = Router::new().fallback(pass).with_state(shared);
+        let task = tokio::spawn(async move {
+            axum::serve(listener, router).await.unwrap();
+        });
+        Self { url, task }
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn pass(State(shared): State<Shared>, request: Request) -> Response {
+    let tiers = shared.tiers.read().unwrap().clone();
+    let clean = request.uri().path().split('/').filter(|part| !part.is_empty());
+    let path = clean.collect::<Vec<_>>().join("/");
+    match path.as_str() {
+        "health/ready" | "health/live" | "metrics" => all(&shared, &tiers, &path).await,
+        "api/report" => one(&shared, &tiers.ingest, request).await,
+        _ => one(&shared, &tiers.query, request).await,
+    }
+}
+
+/// The answer of one tier, as it comes.
+async fn one(shared: &Shared, tier: &str, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let target = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut headers = parts.headers;
+    for name in OF_THE_CONNECTION {
+        headers.remove(name);
+    }
+    let asked = shared
+        .client
+        .request(parts.method, format!("{tier}{target}"))
+        .headers(headers)
+        .body(reqwest::Body::wrap_stream(body.into_data_stream()))
+        .send()
+        .await;
+    let Ok(answer) = asked else {
+        return status(StatusCode::BAD_GATEWAY);
+    };
+    let mut response = status(answer.status());
+    *response.headers_mut() = answer.headers().clone();
+    for name in OF_THE_CONNECTION {
+        response.headers_mut().remove(name);
+    }
+    *response.body_mut() = Body::from_stream(answer.bytes_stream());
+    response
+}
+
+/// What all tiers say, one after the other; the worst status of all.
+async fn all(shared: &Shared, tiers: &Tiers, path: &str) -> Response {
+    let mut worst = StatusCode::OK;
+    let mut said = String::new();
+    for tier in [&tiers.ingest, &tiers.processor, &tiers.query] {
+        match shared.client.get(format!("{tier}/{path}")).send().await {
+            Ok(answer) => {
+                worst = worst.max(answer.status());
+                said.push_str(&answer.text().await.unwrap_or_default());
+            }
+            Err(_) => worst = StatusCode::BAD_GATEWAY,
+        }
+        said.push('\n');
+    }
+    let mut response = status(worst);
+    *response.body_mut() = Body::from(said);
+    response
+}
+
+fn status(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
