@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 use clickhouse::Client;
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::cluster::{Cluster, ReplicaCount};
 use crate::config::{Compression, StoreConfig};
 use crate::error::StoreError;
 use crate::inserts::fence::Fence;
 use crate::jobs::JobChanges;
 use crate::metrics::Metrics;
+use crate::replicas::{self, Replicas};
 
 /// A handle on one ClickHouse database. Cheap to clone; connections are shared and made when needed.
 #[derive(Clone)]
@@ -28,6 +30,9 @@ pub struct Store {
     /// When what is inserted must be stored at the latest; see [`Store::with_deadline`].
     pub(crate) until: Option<Instant>,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) replica_count: Arc<ReplicaCount>,
+    /// Those to choose from, where there are several.
+    pub(crate) replicas: Option<Arc<Replicas>>,
 }
 
 /// Numbers for the report on the database in use.
@@ -54,7 +59,16 @@ impl Store {
                 "`{name}` is no name for a database: letters, digits and _ only"
             )));
         }
-        let mut client = Client::default()
+        let replicas = match config.more_urls.is_empty() {
+            true => None,
+            false => {
+                let urls = [&config.url].into_iter().chain(&config.more_urls);
+                Some(Replicas::new(urls.map(String::as_str), metrics.clone())?)
+            }
+        };
+        let client = replicas.as_ref().map(replicas::client);
+        let mut client = client
+            .unwrap_or_default()
             .with_url(&config.url)
             .with_user(&config.user)
             .with_database(name)
@@ -67,6 +81,12 @@ impl Store {
         if !config.password.reveal().is_empty() {
             client = client.with_password(config.password.reveal());
         }
+        if let Some(cluster) = &config.cluster {
+            cluster.check()?;
+        }
+        for (name, value) in config.cluster.iter().flat_map(Cluster::settings) {
+            client = client.with_setting(name, value);
+        }
         let reads = Arc::new(Semaphore::new(config.max_connections.max(1)));
         Ok(Self {
             client,
@@ -78,6 +98,8 @@ impl Store {
             runs: "runs",
             until: None,
             fence: Arc::default(),
+            replica_count: Arc::default(),
+            replicas,
         })
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::cluster::Cluster;
+
 /// Compression between this program and ClickHouse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -17,6 +19,9 @@ pub enum Compression {
 pub struct StoreConfig {
     /// `http://host:port` of ClickHouse.
     pub url: String,
+    /// Further replicas of the same data, used in this order when the one in use is away; at most
+    /// [`crate::replicas::REPLICAS_MAX`] with the first.
+    pub more_urls: Vec<String>,
     /// User name.
     pub user: String,
     /// Password, empty for none. Never logged.
@@ -35,12 +40,15 @@ pub struct StoreConfig {
     pub max_connections: usize,
     /// Whether this program is the only writer and the server is its own engine: then inserts wait for `fsync`.
     pub standalone: bool,
+    /// The cluster that holds the tables; `None` for one server, and for replicas that need no agreement.
+    pub cluster: Option<Cluster>,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             url: "http://127.0.0.1:8123".to_owned(),
+            more_urls: Vec::new(),
             user: "default".to_owned(),
             password: Secret::default(),
             database: "spindle".to_owned(),
@@ -50,6 +58,7 @@ impl Default for StoreConfig {
             query_timeout: Duration::from_secs(10),
             max_connections: 32,
             standalone: true,
+            cluster: None,
         }
     }
 }

@@ -168,6 +168,10 @@ pub(crate) struct Current<'a> {
 impl Store {
     /// How the rows within the filter's bounds on the start lie.
     pub(crate) async fn layout(&self, filter: &RunFilter) -> Result<Layout, StoreError> {
+        if self.config.cluster.is_some() {
+            // Parts of two shards may have the same name: all is read merged.
+            return Ok(Layout::default());
+        }
         let bounds = partition_bounds(filter);
         let sql = format!(
             "SELECT _partition_id AS partition, _part AS name, min(started_at) AS first, max(started_at) AS last, \

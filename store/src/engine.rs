@@ -84,3 +84,12 @@ pub fn is_child() -> bool {
 fn password_path(data_dir: &Path) -> PathBuf {
     data_dir.join("password")
 }
+
+/// The password an engine on this folder will have; both are made where they are missing.
+pub(crate) fn prepared_password(
+    data_dir: &Path,
+) -> Result<crate::config::Secret, crate::StoreError> {
+    files::make_folder(data_dir)
+        .and_then(|()| files::password(data_dir))
+        .map_err(|error| crate::StoreError::file(data_dir, error))
+}

@@ -90,10 +90,19 @@ impl Store {
                     .with_label_values(table)
                     .inc_by(sent.bytes);
                 self.metrics
+                    .insert_block_rows
+                    .with_label_values(table)
+                    .observe(sent.rows as f64);
+                self.metrics
+                    .insert_block_bytes
+                    .with_label_values(table)
+                    .observe(sent.bytes as f64);
+                self.metrics
                     .insert_seconds
                     .with_label_values(table)
                     .observe(started.elapsed().as_secs_f64());
             }
+            Err(StoreError::Fenced) => self.metrics.insert_fenced.with_label_values(table).inc(),
             Err(_) => self.metrics.insert_errors.with_label_values(table).inc(),
         }
         outcome.map(|sent| sent.rows)
@@ -122,6 +131,16 @@ impl Store {
         );
         for (name, value) in INSERT_SETTINGS {
             insert = insert.with_setting(*name, *value);
+        }
+        if let Some(cluster) = self.replicated() {
+            let quorum_ms = self.config.insert_timeout.as_millis();
+            insert = insert
+                .with_setting(
+                    "insert_quorum",
+                    self.replicas_of(cluster).await?.to_string(),
+                )
+                .with_setting("insert_quorum_parallel", "1")
+                .with_setting("insert_quorum_timeout", quorum_ms.to_string());
         }
         let mut sent = Sent { rows: 0, bytes: 0 };
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);

@@ -18,6 +18,7 @@
 
 pub mod changes;
 pub mod client;
+pub mod cluster;
 pub mod config;
 pub mod costs_read;
 pub mod credentials;
@@ -37,6 +38,7 @@ pub mod migrations;
 pub mod prices;
 pub mod reads;
 pub mod rebuild;
+pub mod replicas;
 pub mod retention;
 mod row_binary;
 pub mod rows;
@@ -49,5 +51,6 @@ pub mod unpriced_read;
 pub mod usage;
 
 pub use client::Store;
+pub use cluster::Cluster;
 pub use config::{Compression, StoreConfig};
 pub use error::StoreError;

@@ -1,7 +1,8 @@
 //! The store's metrics.
 
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
 };
 
 /// Seconds: from a look-up by key to an insert of a hundred thousand rows.
@@ -9,13 +10,25 @@ const SECONDS_BUCKETS: &[f64] = &[
     0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0,
 ];
 
+/// Rows of an insert: from one to a hundred thousand.
+const ROWS_BUCKETS: &[f64] = &[1.0, 10.0, 100.0, 1e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5];
+
+/// Bytes of an insert: from a row to a full block.
+const BYTES_BUCKETS: &[f64] = &[1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 32e6, 64e6, 128e6, 256e6];
+
 /// Counters and histograms of one process.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(crate) insert_rows: IntCounterVec,
     pub(crate) insert_bytes: IntCounterVec,
     pub(crate) insert_seconds: HistogramVec,
+    pub(crate) insert_block_rows: HistogramVec,
+    pub(crate) insert_block_bytes: HistogramVec,
     pub(crate) insert_errors: IntCounterVec,
+    pub(crate) insert_fenced: IntCounterVec,
+    pub(crate) replica_up: IntGaugeVec,
+    pub(crate) replica_in_use: IntGaugeVec,
+    pub(crate) replica_switches: IntCounter,
     pub(crate) query_seconds: Histogram,
     pub(crate) query_errors: IntCounter,
     pub(crate) queries_active: IntGauge,
@@ -29,6 +42,9 @@ impl Metrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let by_table =
             |name: &str, help: &str| IntCounterVec::new(Opts::new(name, help), &["table"]);
+        // At most as many as there may be replicas.
+        let by_replica =
+            |name: &str, help: &str| IntGaugeVec::new(Opts::new(name, help), &["replica"]);
         let seconds = |name: &str, help: &str| {
             HistogramOpts::new(name, help).buckets(SECONDS_BUCKETS.to_vec())
         };
@@ -44,6 +60,35 @@ impl Metrics {
                     "Time of one insert, from the first row to the answer",
                 ),
                 &["table"],
+            )?,
+            insert_block_rows: HistogramVec::new(
+                HistogramOpts::new("spindle_store_insert_block_rows", "Rows of one insert")
+                    .buckets(ROWS_BUCKETS.to_vec()),
+                &["table"],
+            )?,
+            insert_block_bytes: HistogramVec::new(
+                HistogramOpts::new(
+                    "spindle_store_insert_block_bytes",
+                    "Bytes of the rows of one insert, as sent",
+                )
+                .buckets(BYTES_BUCKETS.to_vec()),
+                &["table"],
+            )?,
+            insert_fenced: by_table(
+                "spindle_store_insert_fenced_total",
+                "Inserts refused because they came after their deadline",
+            )?,
+            replica_up: by_replica(
+                "spindle_store_replica_up",
+                "1 while no connection to this replica fails; only where there are several",
+            )?,
+            replica_in_use: by_replica(
+                "spindle_store_replica_in_use",
+                "1 for the replica this process keeps to; only where there are several",
+            )?,
+            replica_switches: IntCounter::new(
+                "spindle_store_replica_switches_total",
+                "Times another replica was chosen because the one in use failed",
             )?,
             insert_errors: by_table("spindle_store_insert_errors_total", "Inserts that failed")?,
             query_seconds: Histogram::with_opts(seconds(
@@ -71,6 +116,12 @@ impl Metrics {
         registry.register(Box::new(metrics.insert_rows.clone()))?;
         registry.register(Box::new(metrics.insert_bytes.clone()))?;
         registry.register(Box::new(metrics.insert_seconds.clone()))?;
+        registry.register(Box::new(metrics.insert_block_rows.clone()))?;
+        registry.register(Box::new(metrics.insert_block_bytes.clone()))?;
+        registry.register(Box::new(metrics.insert_fenced.clone()))?;
+        registry.register(Box::new(metrics.replica_up.clone()))?;
+        registry.register(Box::new(metrics.replica_in_use.clone()))?;
+        registry.register(Box::new(metrics.replica_switches.clone()))?;
         registry.register(Box::new(metrics.insert_errors.clone()))?;
         registry.register(Box::new(metrics.query_seconds.clone()))?;
         registry.register(Box::new(metrics.query_errors.clone()))?;

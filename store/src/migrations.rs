@@ -12,6 +12,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::client::Store;
+use crate::cluster::Dialect;
 use crate::error::StoreError;
 
 /// One numbered file.
@@ -50,25 +51,6 @@ const MIGRATIONS: &[Migration] = &[
 /// Time for one statement. `CREATE` takes milliseconds; a later `ALTER` over a large table may take minutes.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What the tables are made of: the one place that differs between one server and a cluster.
-struct Dialect {
-    standalone: bool,
-}
-
-impl Dialect {
-    /// Replaces `@engine(...)`, `@on_cluster` and `@durable` in a migration.
-    fn render(&self, sql: &str) -> String {
-        let durable = if self.standalone {
-            "fsync_after_insert = 1, fsync_part_directory = 1,"
-        } else {
-            ""
-        };
-        sql.replace("@engine(", "ReplacingMergeTree(")
-            .replace("@on_cluster", "")
-            .replace("@durable", durable)
-    }
-}
-
 #[derive(Row, Deserialize)]
 struct Applied {
     number: u32,
@@ -78,18 +60,19 @@ struct Applied {
 impl Store {
     /// Creates the database and applies what is missing. Safe to call at every start and from several programs.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        let dialect = Dialect {
-            standalone: self.config.standalone,
-        };
-        let create = format!("CREATE DATABASE IF NOT EXISTS {}", self.config.database);
+        let dialect = Dialect::of(&self.config);
+        let create = format!(
+            "CREATE DATABASE IF NOT EXISTS {} {}",
+            self.config.database,
+            dialect.on_cluster()
+        );
         let mut outside = self.clone();
         outside.client = self.client.clone().with_database("system");
         outside.execute(&create, STATEMENT_TIMEOUT).await?;
         let table = "CREATE TABLE IF NOT EXISTS migrations @on_cluster \
                      (number UInt32, name String, checksum String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3)) \
                      ENGINE = @engine(applied_at) ORDER BY number SETTINGS @durable index_granularity = 8192";
-        self.execute(&dialect.render(table), STATEMENT_TIMEOUT)
-            .await?;
+        self.execute_all(&dialect.render(table)).await?;
 
         let applied = self.applied_migrations().await?;
         let known = MIGRATIONS.len() as u32;
@@ -115,6 +98,13 @@ impl Store {
         Ok(())
     }
 
+    async fn execute_all(&self, statements: &[String]) -> Result<(), StoreError> {
+        for statement in statements {
+            self.execute(statement, STATEMENT_TIMEOUT).await?;
+        }
+        Ok(())
+    }
+
     async fn applied_migrations(&self) -> Result<Vec<Applied>, StoreError> {
         self.bounded_query("SELECT number, checksum FROM migrations FINAL ORDER BY number")
             .rows()
@@ -125,11 +115,10 @@ impl Store {
         &self,
         migration: &Migration,
         checksum: &str,
-        dialect: &Dialect,
+        dialect: &Dialect<'_>,
     ) -> Result<(), StoreError> {
         for statement in statements(migration.sql) {
-            self.execute(&dialect.render(statement), STATEMENT_TIMEOUT)
-                .await?;
+            self.execute_all(&dialect.render(statement)).await?;
         }
         self.client
             .query_raw("INSERT INTO migrations (number, name, checksum) VALUES ({number:UInt32}, {name:String}, {checksum:String})")
@@ -157,6 +146,8 @@ fn statements(sql: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Cluster;
+    use crate::config::StoreConfig;
 
     #[test]
     fn migrations_are_numbered_from_one_without_gaps() {
@@ -171,16 +162,40 @@ mod tests {
             for statement in
                 statements(migration.sql).filter(|statement| statement.contains("CREATE TABLE"))
             {
-                let standalone = Dialect { standalone: true }.render(statement);
+                let rendered = |standalone| {
+                    let config = StoreConfig {
+                        standalone,
+                        ..StoreConfig::default()
+                    };
+                    Dialect::of(&config).render(statement).join("")
+                };
+                let alone = rendered(true);
                 assert!(
-                    standalone.contains("fsync_after_insert = 1") && !standalone.contains('@'),
-                    "{standalone}"
+                    alone.contains("fsync_after_insert = 1") && !alone.contains('@'),
+                    "{alone}"
                 );
-                assert!(
-                    !Dialect { standalone: false }
-                        .render(statement)
-                        .contains("fsync")
-                );
+                assert!(!rendered(false).contains("fsync"));
+            }
+        }
+    }
+
+    #[test]
+    fn every_statement_is_understood_for_a_cluster() {
+        let config = StoreConfig {
+            standalone: false,
+            cluster: Some(Cluster::new("main")),
+            ..StoreConfig::default()
+        };
+        for migration in MIGRATIONS {
+            for statement in statements(migration.sql) {
+                for rendered in Dialect::of(&config).render(statement) {
+                    assert!(
+                        rendered.contains("ON CLUSTER 'main'")
+                            && !rendered.contains('@')
+                            && !rendered.contains("= ReplacingMergeTree"),
+                        "{rendered}"
+                    );
+                }
             }
         }
     }

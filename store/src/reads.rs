@@ -8,6 +8,7 @@ use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client::Store;
+use crate::cluster::reads_small_tables;
 use crate::error::StoreError;
 
 /// What one read may cost.
@@ -39,6 +40,7 @@ impl Default for ReadBounds {
 
 /// A read with its bounds. Values from outside go in by [`BoundedQuery::param`] and no other way.
 #[must_use]
+#[derive(Clone)]
 pub struct BoundedQuery {
     store: Store,
     query: Query,
@@ -58,9 +60,11 @@ impl Store {
 
     /// Starts a read with bounds of its own.
     pub fn bounded_query_within(&self, sql: &str, bounds: ReadBounds) -> BoundedQuery {
-        let query = self
-            .client
-            .query_raw(sql)
+        let mut query = self.client.query_raw(sql);
+        if self.replicated().is_some() && reads_small_tables(sql) {
+            query = query.with_setting("select_sequential_consistency", "1");
+        }
+        let query = query
             // Only read-only queries can be cancelled by hanging up; 2 still allows settings.
             .with_setting("readonly", "2")
             .with_setting("cancel_http_readonly_queries_on_client_close", "1")
@@ -99,22 +103,39 @@ impl BoundedQuery {
 
     /// All rows of the answer.
     pub async fn rows<T: RowOwned + RowRead>(self) -> Result<Vec<T>, StoreError> {
-        let limit = self.client_limit();
-        let collect = async {
-            let mut cursor = self.cursor::<T>().await?;
+        self.repeated(async |query| {
+            let mut cursor = query.cursor::<T>().await?;
             let mut rows = Vec::new();
             while let Some(row) = cursor.next().await? {
                 rows.push(row);
             }
             Ok(rows)
-        };
-        within(limit, collect).await
+        })
+        .await
     }
 
     /// The first row, if there is one.
     pub async fn optional<T: RowOwned + RowRead>(self) -> Result<Option<T>, StoreError> {
+        self.repeated(async |query| query.cursor::<T>().await?.next().await)
+            .await
+    }
+
+    /// Asks once more where the connection broke and there is another replica to ask.
+    async fn repeated<T>(
+        self,
+        ask: impl AsyncFn(Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let limit = self.client_limit();
-        within(limit, async { self.cursor::<T>().await?.next().await }).await
+        if self.store.replicas.is_none() {
+            return within(limit, ask(self)).await;
+        }
+        within(limit, async {
+            match ask(self.clone()).await {
+                Err(StoreError::Unavailable(_)) => ask(self).await,
+                answer => answer,
+            }
+        })
+        .await
     }
 
     /// The first row; none is an error.

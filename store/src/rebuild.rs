@@ -74,6 +74,10 @@ impl Store {
 impl Rebuild {
     /// Makes the tables of work, empty.
     pub async fn prepare(&self) -> Result<(), StoreError> {
+        self.store.only_on_one_server(
+            "a rebuild",
+            "read the log again, or replay an export into a new database",
+        )?;
         self.forget().await?;
         self.run(&format!("CREATE TABLE {SHADOW} AS runs")).await?;
         self.run(

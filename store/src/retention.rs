@@ -89,6 +89,10 @@ impl Store {
 impl Retention {
     /// Makes the tables of work that are missing; what is in them stays.
     pub async fn prepare(&self) -> Result<(), StoreError> {
+        self.store.only_on_one_server(
+            "retention by project",
+            "set a TTL on the tables that end in `_local`",
+        )?;
         for (name, columns) in [
             (
                 "retention_limits",

@@ -29,6 +29,10 @@ impl Store {
     /// Orders the text index of one day that lacks it, the newest first. Returns the day, or `None` where there is
     /// nothing to do or the engine is still busy with the one before.
     pub async fn index_texts(&self, now_ms: UnixMs) -> Result<Option<String>, StoreError> {
+        if self.config.cluster.is_some() {
+            // Which parts lack it is asked of one server; see docs/decisions/0016-clusters.md.
+            return Ok(None);
+        }
         let busy = "SELECT count() FROM system.mutations \
                     WHERE database = currentDatabase() AND table = 'runs' AND NOT is_done";
         if self.bounded_query(busy).one::<u64>().await? > 0 {

@@ -3,6 +3,8 @@
 //! A test binary becomes its own engine: put [`engine_test_child!`](crate::engine_test_child) once into its root,
 //! then call [`database`] in each test.
 
+mod shards;
+
 use std::ffi::OsString;
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -13,6 +15,7 @@ use crate::client::Store;
 use crate::engine::{Engine, EngineConfig, Program};
 use crate::error::StoreError;
 use crate::metrics::Metrics;
+pub use shards::sharded_database;
 
 /// Name of the ignored test that turns the test binary into the engine.
 const CHILD_TEST: &str = "spindle_engine_child";
@@ -86,6 +89,8 @@ fn sweep() {
 /// A database of its own, migrated, dropped with the value.
 pub struct TestDatabase {
     store: Store,
+    /// The same database on the other shards.
+    others: Vec<Store>,
 }
 
 /// Makes a database for one test.
@@ -99,7 +104,10 @@ pub async fn database() -> Result<TestDatabase, StoreError> {
         Metrics::register(&Registry::new())?,
     )?;
     store.migrate().await?;
-    Ok(TestDatabase { store })
+    Ok(TestDatabase {
+        store,
+        others: Vec::new(),
+    })
 }
 
 impl TestDatabase {
@@ -107,6 +115,36 @@ impl TestDatabase {
     pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
         let limit = std::time::Duration::from_secs(60);
         self.store.execute(sql, limit).await
+    }
+
+    /// The same on every shard, with `{local}` replaced by what makes of a table's name that of its part of the shard.
+    pub async fn run_on_shards(&self, sql: &str) -> Result<(), StoreError> {
+        let limit = std::time::Duration::from_secs(60);
+        for store in [&self.store].into_iter().chain(&self.others) {
+            let sql = sql.replace("{local}", self.local());
+            store.execute(&sql, limit).await?;
+        }
+        Ok(())
+    }
+
+    /// How many parts a table has, over all shards.
+    pub async fn parts(&self, table: &str) -> Result<u64, StoreError> {
+        let sql = "SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = {table:String}";
+        let table = format!("{table}{}", self.local());
+        let mut parts = 0;
+        for store in [&self.store].into_iter().chain(&self.others) {
+            let query = store.bounded_query(sql).param("table", &table);
+            parts += query.one::<u64>().await?;
+        }
+        Ok(parts)
+    }
+
+    fn local(&self) -> &'static str {
+        if self.config.cluster.is_some() {
+            "_local"
+        } else {
+            ""
+        }
     }
 }
 
@@ -121,13 +159,18 @@ impl Deref for TestDatabase {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         // The engine's folder is thrown away with the process; dropping the database only keeps it small.
-        let store = self.store.clone();
+        let stores: Vec<Store> = [self.store.clone()]
+            .into_iter()
+            .chain(self.others.drain(..))
+            .collect();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let drop = format!("DROP DATABASE IF EXISTS {} SYNC", store.config.database);
-                let _ = store
-                    .execute(&drop, std::time::Duration::from_secs(30))
-                    .await;
+                for store in stores {
+                    let drop = format!("DROP DATABASE IF EXISTS {} SYNC", store.config.database);
+                    let _ = store
+                        .execute(&drop, std::time::Duration::from_secs(30))
+                        .await;
+                }
             });
         }
     }

@@ -39,6 +39,8 @@ struct Reading {
     server_ms: i64,
     /// When the answer was here: not before the server had looked.
     at: Instant,
+    /// Which replica's clock it is.
+    replica: usize,
 }
 
 impl Reading {
@@ -101,9 +103,12 @@ impl Store {
     }
 
     async fn server_deadline_ms(&self, until: Instant) -> Result<i64, StoreError> {
+        let replica = self.replicas.as_ref().map_or(0, |all| all.in_use());
         let mut clock = self.fence.clock.lock().await;
         let reading = match *clock {
-            Some(reading) if reading.at.elapsed() < CLOCK_AGE_MAX => reading,
+            Some(reading) if reading.replica == replica && reading.at.elapsed() < CLOCK_AGE_MAX => {
+                reading
+            }
             _ => {
                 let asked = self
                     .client
@@ -113,7 +118,11 @@ impl Store {
                     .await
                     .map_err(|_| StoreError::TimedOut(ASK_TIMEOUT))??;
                 let at = Instant::now();
-                *clock.insert(Reading { server_ms, at })
+                *clock.insert(Reading {
+                    server_ms,
+                    at,
+                    replica,
+                })
             }
         };
         Ok(reading.deadline_ms(until))
@@ -148,6 +157,7 @@ mod tests {
         let reading = Reading {
             server_ms: 1_000_000,
             at,
+            replica: 0,
         };
         let in_ten = reading.deadline_ms(at + Duration::from_secs(10));
         assert_eq!(in_ten, 1_000_000 + 10_000 - 10 - 1);

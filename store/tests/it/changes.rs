@@ -6,7 +6,9 @@ use store::changes::{ChangePage, Changes, Gap};
 use store::filter_sql::Projects;
 use store::reads::ReadBounds;
 use store::rows::RunRow;
-use store::testing::{TestDatabase, database};
+use store::testing::TestDatabase;
+
+use crate::database;
 
 use crate::rows::{NOON_MS, run};
 

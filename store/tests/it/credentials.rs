@@ -4,7 +4,9 @@ use schemas::credential::{Credential, Role, Scope};
 use schemas::ids::{AppId, ProjectId};
 use store::config::Secret;
 use store::credentials::{Credentials, GivenSecrets, NewKey, NewToken};
-use store::testing::{TestDatabase, database};
+use store::testing::TestDatabase;
+
+use crate::database;
 
 async fn directory() -> (TestDatabase, Credentials) {
     let database = database().await.unwrap();

@@ -7,7 +7,9 @@ use store::Store;
 use store::credentials::Credentials;
 use store::engine::{Engine, EngineConfig};
 use store::metrics::Metrics;
-use store::testing::{database, program};
+use store::testing::program;
+
+use crate::database;
 
 use crate::rows::{NOON_MS, event};
 

@@ -1,7 +1,7 @@
 //! Jobs: one at a time per project, taken up again, and never brought back by a late word of their runner.
 
+use crate::database;
 use store::jobs::{Asked, Job, JobKind, JobState, Jobs, NewJob};
-use store::testing::database;
 
 const NOW_MS: i64 = 1_795_168_800_000;
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::database;
 use schemas::cursor::Cursor;
 use schemas::filter::RunQuery;
 use store::Store;
 use store::filter_sql::Projects;
 use store::rows::{RunRow, RunStatus};
-use store::testing::database;
 
 use crate::rows::{NOON_MS, run};
 

@@ -14,11 +14,17 @@ mod fence;
 mod jobs;
 mod lists;
 mod prices;
+mod replicas;
 mod retention;
 mod rows;
 mod search;
 mod tables;
 mod threads;
 mod usage;
+
+pub(crate) use store::testing::database;
+
+/// Histories made up by tests that compare with a plain model.
+pub(crate) const CASES: u32 = 24;
 
 store::engine_test_child!();

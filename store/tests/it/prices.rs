@@ -3,7 +3,9 @@
 use schemas::price::rate::{Per, Rate};
 use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
 use store::prices::{CHANGED_ROWS_MAX, Prices};
-use store::testing::{TestDatabase, database};
+use store::testing::TestDatabase;
+
+use crate::database;
 
 /// 2026-11-21T00:00:00Z.
 const NOW_MS: i64 = 1_795_219_200_000;

@@ -1,7 +1,7 @@
 //! Retention: what is kept of one tenant is nothing to another.
 
+use crate::database;
 use store::retention::{DayTable, Limit};
-use store::testing::database;
 
 /// 2025-11-21T00:00:00Z.
 const DAY_MS: i64 = 1_763_683_200_000;

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
+use crate::database;
 use proptest::prelude::*;
 use schemas::filter::RunQuery;
 use store::Store;
 use store::filter_sql::Projects;
 use store::rows::RunRow;
-use store::testing::database;
 
 use crate::rows::{NOON_MS, run};
-use crate::tables::statement;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -88,38 +87,39 @@ fn search_finds_what_a_scan_finds_indexed_or_not() {
     let searched =
         prop::collection::vec(any_text().prop_filter("empty", |text| !text.is_empty()), 12);
     proptest!(config, |((runs, searched) in (any_runs(), searched))| {
-        runtime.block_on(async {
-            statement(&store, "TRUNCATE TABLE runs").await;
-            let names: Vec<String> = (0..runs.len()).map(|n| format!("r{n:02}")).collect();
-            let row = |n: usize| {
-                let [name, error_name, error_message, input_preview, output_preview] = &runs[n];
-                RunRow {
-                    name, error_name, error_message, input_preview, output_preview,
-                    ..run("a", &names[n], 1, NOON_MS - n as i64 % 3 * DAY_MS)
+            runtime.block_on(async {
+                store
+    .run_on_shards("TRUNCATE TABLE runs{local}").await.unwrap();
+                let names: Vec<String> = (0..runs.len()).map(|n| format!("r{n:02}")).collect();
+                let row = |n: usize| {
+                    let [name, error_name, error_message, input_preview, output_preview] = &runs[n];
+                    RunRow {
+                        name, error_name, error_message, input_preview, output_preview,
+                        ..run("a", &names[n], 1, NOON_MS - n as i64 % 3 * DAY_MS)
+                    }
+                };
+                let rows: Vec<RunRow<'_>> = (0..runs.len()).map(row).collect();
+                store.insert_runs(rows.iter()).await.unwrap();
+                for is_indexed in [false, true] {
+                    if is_indexed {
+                        assert!(index_all(&store).await > 0);
+                        assert_eq!(index_all(&store).await, 0, "what is indexed is indexed again");
+                    }
+                    for text in &searched {
+                        let small = text.to_lowercase();
+                        let expected: Vec<&String> = runs
+                            .iter()
+                            .zip(&names)
+                            .filter(|(texts, _)| texts.iter().any(|field| field.to_lowercase().contains(&small)))
+                            .map(|(_, name)| name)
+                            .collect();
+                        let found = found(&store, text).await;
+                        prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{:?} {}", text, is_indexed);
+                    }
                 }
-            };
-            let rows: Vec<RunRow<'_>> = (0..runs.len()).map(row).collect();
-            store.insert_runs(rows.iter()).await.unwrap();
-            for is_indexed in [false, true] {
-                if is_indexed {
-                    assert!(index_all(&store).await > 0);
-                    assert_eq!(index_all(&store).await, 0, "what is indexed is indexed again");
-                }
-                for text in &searched {
-                    let small = text.to_lowercase();
-                    let expected: Vec<&String> = runs
-                        .iter()
-                        .zip(&names)
-                        .filter(|(texts, _)| texts.iter().any(|field| field.to_lowercase().contains(&small)))
-                        .map(|(_, name)| name)
-                        .collect();
-                    let found = found(&store, text).await;
-                    prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{:?} {}", text, is_indexed);
-                }
-            }
-            Ok(())
-        })?;
-    });
+                Ok(())
+            })?;
+        });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,7 +150,10 @@ async fn a_run_that_changed_is_found_by_what_it_says_now_p3() {
         .insert_runs([says(3, "third")].into_iter())
         .await
         .unwrap();
-    statement(&store, "OPTIMIZE TABLE runs FINAL").await;
+    store
+        .run_on_shards("OPTIMIZE TABLE runs{local} FINAL")
+        .await
+        .unwrap();
     let indexed = "SELECT count() FROM mergeTreeTextIndex(currentDatabase(), 'runs', 'by_text')";
     assert_eq!(store.bounded_query(indexed).one::<u64>().await.unwrap(), 0);
     assert_eq!(found(&store, "third").await, ["r"]);

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use crate::database;
 use store::Store;
 use store::events_read::EventsOfRun;
 use store::rows::RunRow;
 use store::states::run_hash;
-use store::testing::database;
 
 use crate::rows::{NOON_MS, event, run};
 
@@ -116,11 +116,7 @@ async fn one_insert_is_one_part_per_day_however_many_days() {
         )
     });
     store.insert_events(rows).await.unwrap();
-    let parts: u64 = store
-        .bounded_query("SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = 'events'")
-        .one()
-        .await
-        .unwrap();
+    let parts = store.parts("events").await.unwrap();
     assert_eq!(parts, days as u64);
 }
 

@@ -5,6 +5,7 @@ mod model;
 
 use std::collections::BTreeSet;
 
+use crate::database;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -13,7 +14,6 @@ use schemas::thread::{GroupedBy, Thread, ThreadQuery, WINDOW_GAP_MS};
 use store::Store;
 use store::filter_sql::Projects;
 use store::rows::{FeedbackRow, MessageRow, RunRow};
-use store::testing::database;
 use store::threads_read::{MessagesOfThread, ThreadName};
 
 use crate::rows::{NOON_MS, run};
@@ -357,7 +357,7 @@ async fn check_case(store: &Store, project: &str, case: &Case) {
 async fn threads_agree_with_the_rules_written_plainly() {
     let store = database().await.unwrap();
     let mut runner = TestRunner::new(Config::with_cases(1));
-    let cases: usize = 12;
+    let cases = crate::CASES as usize / 2;
     for number in 0..cases {
         let case = any_case().new_tree(&mut runner).unwrap().current();
         let project = format!("case-{number}");

@@ -10,11 +10,12 @@ use schemas::usage::{
 use store::current::Scope;
 use store::filter_sql::Projects;
 use store::rows::{RunRow, RunStatus};
-use store::testing::{TestDatabase, database};
+use store::testing::TestDatabase;
+
+use crate::database;
 use store::usage::{Breakdown, Grouping};
 
 use crate::rows::{NOON_MS, run};
-use crate::tables::statement;
 
 const NOW_MS: i64 = NOON_MS + 3_600_000;
 const DAY_MS: i64 = 86_400_000;
@@ -372,7 +373,7 @@ fn sums_equal_those_of_a_plain_model_whatever_lies_unmerged_p3() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let store = runtime.block_on(database()).unwrap();
     let config = ProptestConfig {
-        cases: 24,
+        cases: crate::CASES,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
@@ -383,19 +384,21 @@ fn sums_equal_those_of_a_plain_model_whatever_lies_unmerged_p3() {
         prop::sample::select(intervals),
     );
     proptest!(config, |((history, filter, interval) in cases)| {
-        runtime.block_on(async {
-            statement(&store, "TRUNCATE TABLE runs").await;
-            let (mut model, mut version) = (Model::new(), 0);
-            for (changes, is_merged) in &history {
-                let rows = rows_of(&mut model, changes, &mut version);
-                store.insert_runs(rows.iter()).await.unwrap();
-                if *is_merged {
-                    statement(&store, "OPTIMIZE TABLE runs FINAL").await;
+            runtime.block_on(async {
+                store
+    .run_on_shards("TRUNCATE TABLE runs{local}").await.unwrap();
+                let (mut model, mut version) = (Model::new(), 0);
+                for (changes, is_merged) in &history {
+                    let rows = rows_of(&mut model, changes, &mut version);
+                    store.insert_runs(rows.iter()).await.unwrap();
+                    if *is_merged {
+                        store
+    .run_on_shards("OPTIMIZE TABLE runs{local} FINAL").await.unwrap();
+                    }
                 }
-            }
-            compare(&store, &model, &FILTERS[filter], interval).await
-        })?;
-    });
+                compare(&store, &model, &FILTERS[filter], interval).await
+            })?;
+        });
 }
 
 fn spend_by(by: GroupBy) -> Grouping {
@@ -420,7 +423,10 @@ async fn sums_hold_each_run_once_while_rows_are_replaced_p3() {
     for part in 0..7 {
         store.insert_runs(rows(1, part).iter()).await.unwrap();
     }
-    statement(&store, "OPTIMIZE TABLE runs FINAL").await;
+    store
+        .run_on_shards("OPTIMIZE TABLE runs{local} FINAL")
+        .await
+        .unwrap();
     let question = ask(&[]);
     let projects = Projects::Only(vec!["default".to_owned()]);
     let scope = Scope {
@@ -433,7 +439,10 @@ async fn sums_hold_each_run_once_while_rows_are_replaced_p3() {
             let part = version as usize % 7;
             store.insert_runs(rows(version, part).iter()).await.unwrap();
             if version % 20 == 0 {
-                statement(&store, "OPTIMIZE TABLE runs FINAL").await;
+                store
+                    .run_on_shards("OPTIMIZE TABLE runs{local} FINAL")
+                    .await
+                    .unwrap();
             }
         }
     };

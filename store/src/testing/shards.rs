@@ -1,0 +1,100 @@
+//! Two real engines that are the shards of one cluster: without replicas, which a library has not.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use prometheus::Registry;
+
+use super::{FOLDER_PREFIX, TestDatabase, program, sweep};
+use crate::client::Store;
+use crate::cluster::Cluster;
+use crate::config::StoreConfig;
+use crate::engine::{self, Engine, EngineConfig};
+use crate::error::StoreError;
+use crate::metrics::Metrics;
+
+/// The cluster's name in the engines' settings.
+const CLUSTER: &str = "two_shards";
+
+/// The engines of this test process.
+fn engines() -> Result<&'static [Engine; 2], StoreError> {
+    static ENGINES: OnceLock<Result<[Engine; 2], String>> = OnceLock::new();
+    let started = ENGINES.get_or_init(|| start().map_err(|error| error.to_string()));
+    started
+        .as_ref()
+        .map_err(|error| StoreError::Engine(error.clone()))
+}
+
+fn start() -> Result<[Engine; 2], StoreError> {
+    sweep();
+    let root = std::env::temp_dir().join(format!("{FOLDER_PREFIX}{}", std::process::id()));
+    let folders: [PathBuf; 2] = [root.join("shard-1"), root.join("shard-2")];
+    let ports = [free_port(&root)?, free_port(&root)?];
+    let mut shards = String::new();
+    for (folder, port) in folders.iter().zip(ports) {
+        let password = engine::prepared_password(folder)?;
+        shards.push_str(&format!(
+            "<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host>\
+             <port>{port}</port><user>{}</user><password>{}</password></replica></shard>",
+            engine::USER,
+            password.reveal()
+        ));
+    }
+    let start = |folder: &Path, port: u16| {
+        let settings = format!(
+            "<clickhouse><tcp_port>{port}</tcp_port>\
+             <remote_servers><{CLUSTER}>{shards}</{CLUSTER}></remote_servers></clickhouse>\n"
+        );
+        let more = folder.join("config.d");
+        let path = more.join("shards.xml");
+        std::fs::create_dir_all(&more)
+            .and_then(|()| std::fs::write(&path, settings))
+            .map_err(|error| StoreError::file(&path, error))?;
+        let config = EngineConfig {
+            memory_bytes: 2 << 30,
+            ..EngineConfig::new(program()?, folder)
+        };
+        Engine::start(config, Metrics::register(&Registry::new())?)
+    };
+    Ok([start(&folders[0], ports[0])?, start(&folders[1], ports[1])?])
+}
+
+fn free_port(root: &Path) -> Result<u16, StoreError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    listener
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| StoreError::file(root, error))
+}
+
+/// Makes a database for one test whose tables of events and runs are spread over two shards. The small tables are on
+/// the first one.
+pub async fn sharded_database() -> Result<TestDatabase, StoreError> {
+    let engines = tokio::task::spawn_blocking(engines)
+        .await
+        .map_err(|error| StoreError::Engine(error.to_string()))??;
+    let name = format!("test_{:016x}", rand::random::<u64>());
+    let mut stores = Vec::new();
+    for engine in engines {
+        let config = StoreConfig {
+            cluster: Some(Cluster {
+                name: CLUSTER.to_owned(),
+                replicated: false,
+            }),
+            ..engine.store_config(&name)
+        };
+        let store = Store::connect(config, Metrics::register(&Registry::new())?)?;
+        let listen = "SYSTEM START LISTEN TCP";
+        let limit = std::time::Duration::from_secs(30);
+        let mut outside = store.clone();
+        outside.client = store.client.clone().with_database("system");
+        outside.execute(listen, limit).await?;
+        store.migrate().await?;
+        stores.push(store);
+    }
+    Ok(TestDatabase {
+        store: stores.swap_remove(0),
+        others: stores,
+    })
+}

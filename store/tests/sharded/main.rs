@@ -1,0 +1,32 @@
+//! What the tests of one server say holds on a cluster of two shards as well.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../it"]
+mod it {
+    mod changes;
+    mod credentials;
+    mod exports;
+    mod fence;
+    mod jobs;
+    mod lists;
+    mod prices;
+    pub(crate) mod rows;
+    mod tables;
+    mod threads;
+    mod usage;
+}
+
+mod shards;
+
+use it::rows;
+pub(crate) use store::testing::sharded_database as database;
+
+/// Histories made up by tests that compare with a plain model.
+pub(crate) const CASES: u32 = 6;
+
+store::engine_test_child!();
