@@ -18,6 +18,7 @@ use crate::{Delivery, Fetch, Log, Member, Position, Record, StoredRecord};
 mod append;
 pub mod broker;
 mod consume;
+mod look;
 mod rebalance;
 
 /// How long anything may take before a check fails: a broker's rebalance takes seconds.
@@ -43,6 +44,7 @@ pub async fn all(subject: &dyn Subject) {
     append::all(subject).await;
     consume::all(subject).await;
     rebalance::all(subject).await;
+    look::all(subject).await;
 }
 
 async fn place(subject: &dyn Subject, partitions: u32) -> Box<dyn Place> {
