@@ -6,26 +6,24 @@ use anyhow::Context;
 use prometheus::Registry;
 use prometheus::proto::MetricFamily;
 
-/// Label that says which log a metric is about.
-const LOG_LABEL: &str = "log";
+/// Label that says which log a metric is about, as topics of Kafka have it.
+const LOG_LABEL: &str = "topic";
 
-/// The logs of a process: all have the same metrics.
+/// The embedded logs: all have the same metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogName {
     /// The events.
     Events,
     /// What cannot be processed.
     DeadLetter,
-    /// Words to all processes.
-    Control,
 }
 
-/// One registry for what there is once, and one for each log. Clones are the same.
+/// One registry for what there is once, and one for each embedded log. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Metered {
     /// What there is once.
     pub(crate) own: Registry,
-    logs: [Registry; 3],
+    logs: [Registry; 2],
 }
 
 impl Metered {
@@ -38,11 +36,7 @@ impl Metered {
         let made = || {
             Ok(Self {
                 own: Registry::new(),
-                logs: [
-                    of_log("events")?,
-                    of_log("dead-letter")?,
-                    of_log("control")?,
-                ],
+                logs: [of_log("events")?, of_log("dead-letter")?],
             })
         };
         made()
@@ -55,7 +49,6 @@ impl Metered {
         match name {
             LogName::Events => &self.logs[0],
             LogName::DeadLetter => &self.logs[1],
-            LogName::Control => &self.logs[2],
         }
     }
 
@@ -99,8 +92,8 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert_eq!(text.matches("# TYPE appended_total").count(), 1, "{text}");
         for line in [
-            "appended_total{log=\"events\"} 1",
-            "appended_total{log=\"dead-letter\"} 2",
+            "appended_total{topic=\"events\"} 1",
+            "appended_total{topic=\"dead-letter\"} 2",
         ] {
             assert!(text.contains(line), "{text}");
         }

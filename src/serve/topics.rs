@@ -77,8 +77,7 @@ impl Late {
 }
 
 async fn open(config: KafkaConfig, registry: &Registry) -> Result<Arc<dyn Log>, LogError> {
-    let _ = KafkaLog::open(config, registry).await?;
-    Err(LogError::Settings("not yet".to_owned()))
+    Ok(Arc::new(KafkaLog::open(config, registry).await?))
 }
 
 impl Topics {
@@ -106,9 +105,9 @@ impl Topics {
     /// The topics of a deployment, which [`Topics::reach`] opens.
     pub(crate) fn of_kafka(settings: &KafkaSettings, metered: &Metered) -> Self {
         let late = [
-            Late::new(settings.events(), metered.of(LogName::Events)),
-            Late::new(settings.dead_letters(), metered.of(LogName::DeadLetter)),
-            Late::new(settings.control(), metered.of(LogName::Control)),
+            Late::new(settings.events(), &metered.own),
+            Late::new(settings.dead_letters(), &metered.own),
+            Late::new(settings.control(), &metered.own),
         ];
         let [events, dead_letters, control] = late.each_ref().map(|late| late.log.clone());
         Self {

@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use eventlog::KafkaConfig;
 use eventlog::conformance::broker::Cluster;
 use prometheus::Registry;
+use store::StoreConfig;
 use store::engine::{Engine, EngineConfig, Program};
 use store::metrics::Metrics;
-use store::{Store, StoreConfig};
 
 /// Topics and a database.
 #[derive(Clone, Debug)]
@@ -47,6 +47,11 @@ impl Backing {
         given.map(variable).into()
     }
 
+    /// `host:port` of the ClickHouse server.
+    pub(crate) fn clickhouse_address(&self) -> &str {
+        self.clickhouse.url.trim_start_matches("http://")
+    }
+
     /// A topic of it, to look into or to write to behind the back of the tiers.
     pub(crate) fn topic(&self, name: &str) -> KafkaConfig {
         KafkaConfig::new(&self.brokers, format!("{}.{name}", self.prefix))
@@ -69,4 +74,3 @@ fn engine() -> &'static Engine {
         Engine::start(config, metrics).unwrap()
     })
 }
-

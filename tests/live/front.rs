@@ -58,7 +58,11 @@ impl Drop for Front {
 
 async fn pass(State(shared): State<Shared>, request: Request) -> Response {
     let tiers = shared.tiers.read().unwrap().clone();
-    let clean = request.uri().path().split('/').filter(|part| !part.is_empty());
+    let clean = request
+        .uri()
+        .path()
+        .split('/')
+        .filter(|part| !part.is_empty());
     let path = clean.collect::<Vec<_>>().join("/");
     match path.as_str() {
         "health/ready" | "health/live" | "metrics" => all(&shared, &tiers, &path).await,

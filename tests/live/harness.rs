@@ -178,12 +178,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The process of a tier.
-    pub(crate) fn tier(&mut self, role: &str) -> &mut Process {
-        let mut processes = self.processes.iter_mut();
-        processes.find(|process| process.role == role).unwrap()
-    }
-
     /// `kill -9`, as the power would.
     pub(crate) fn kill(&mut self) {
         self.processes.iter_mut().for_each(Process::kill);

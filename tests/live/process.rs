@@ -51,10 +51,16 @@ impl Start<'_> {
         let deadline = Instant::now() + READY_WITHIN;
         loop {
             if let Some(status) = process.child.try_wait().unwrap() {
-                panic!("{} ended with {status}:\n{}", self.role, process.last_words());
+                panic!(
+                    "{} ended with {status}:\n{}",
+                    self.role,
+                    process.last_words()
+                );
             }
             let logged = read(&self.log());
-            let line = logged[before..].lines().find(|line| line.contains(": listening "));
+            let line = logged[before..]
+                .lines()
+                .find(|line| line.contains(": listening "));
             let address = line.and_then(|line| line.split("http.address=").nth(1));
             if let Some(address) = address.and_then(|rest| rest.split_whitespace().next()) {
                 process.url = format!("http://{address}");
@@ -98,7 +104,12 @@ impl Process {
                 return status.code();
             }
             let words = || self.last_words();
-            assert!(Instant::now() < deadline, "{} does not end:\n{}", self.role, words());
+            assert!(
+                Instant::now() < deadline,
+                "{} does not end:\n{}",
+                self.role,
+                words()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
