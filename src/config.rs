@@ -19,6 +19,7 @@ use ingest::IngestConfig;
 use processor::ProcessorConfig;
 use store::Compression;
 use store::config::Secret;
+use store::replicas::REPLICAS_MAX;
 
 use crate::logs::{self, Format, LogsConfig};
 use crate::serve::http::HttpConfig;
@@ -158,11 +159,16 @@ fn read_clickhouse(from: &mut Reader) -> ClickHouseConfig {
             ));
         }
     }
+    if urls.len() > REPLICAS_MAX {
+        from.fault(format!(
+            "`clickhouse.url` names at most {REPLICAS_MAX} replicas"
+        ));
+    }
     let cluster = from.text("clickhouse.cluster");
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if !cluster.bytes().all(is_name) {
         from.fault(format!(
-            "`clickhouse.cluster` is \"{cluster}\", but must be of letters, digits, `_`, `-` and `.`"
+            "`clickhouse.cluster` is \"{cluster}\", but must be of letters, digits, `_` and `-`"
         ));
     }
     if !cluster.is_empty() && urls.is_empty() {

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use axum::Router;
 use ingest::IngestState;
 use processor::Control;
+use store::cluster::Cluster;
 use store::credentials::Credentials;
 use store::prices::Prices;
 use store::{Store, StoreConfig};
@@ -131,14 +132,11 @@ pub(crate) fn store_settings(
     metrics: store::metrics::Metrics,
 ) -> anyhow::Result<StoreConfig> {
     let clickhouse = &config.clickhouse;
-    if let Some(cluster) = &clickhouse.cluster {
-        bail!(
-            "`clickhouse.cluster` is \"{cluster}\", but this version makes no tables on clusters"
-        );
-    }
-    let reached = match (clickhouse.urls.first(), data_dir) {
-        (Some(url), _) => StoreConfig {
+    let reached = match (clickhouse.urls.split_first(), data_dir) {
+        (Some((url, more)), _) => StoreConfig {
             url: url.clone(),
+            more_urls: more.to_vec(),
+            cluster: clickhouse.cluster.as_deref().map(Cluster::new),
             user: clickhouse.user.clone(),
             password: clickhouse.password.clone(),
             database: clickhouse.database.clone(),

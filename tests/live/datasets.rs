@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, Setup, VISIBLE_WITHIN, event, kill};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_judged_and_saved_over_the_api_is_on_the_run_and_in_the_dataset_p4() {
-    let setup = Setup::new();
+crate::harness::both_ways!(
+    what_is_judged_and_saved_over_the_api_is_on_the_run_and_in_the_dataset_p4
+);
+
+async fn what_is_judged_and_saved_over_the_api_is_on_the_run_and_in_the_dataset_p4(setup: Setup) {
     let server = setup.start_ready().await;
     let mut call = event("data", "call", "llm_call", 1000);
     call["type"] = json!("llm");

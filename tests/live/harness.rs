@@ -19,6 +19,29 @@ pub(crate) const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Time from an answer to its rows at worst, after restarts of everything.
 pub(crate) const VISIBLE_WITHIN: Duration = Duration::from_secs(90);
 
+/// Runs tests of the API against both ways to run: everything in one process, and tiers behind one address.
+macro_rules! both_ways {
+    ($($test:ident),+ $(,)?) => {
+        mod in_one_process {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test($crate::harness::Setup::new()).await;
+            })+
+        }
+
+        mod in_tiers {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test($crate::harness::Setup::distributed().await).await;
+            })+
+        }
+    };
+}
+pub(crate) use both_ways;
+
+/// From the answer to a change until every process knows it.
+pub(crate) const KNOWN_WITHIN: Duration = Duration::from_secs(1);
+
 /// What a server is started with. The folder outlives the processes that use it.
 pub(crate) struct Setup {
     pub(crate) folder: TempDir,
@@ -223,6 +246,13 @@ impl Server {
                 .then_some(())
         })
         .await;
+    }
+
+    /// Returns when every process knows what was changed. In one process that is at once.
+    pub(crate) async fn told(&self) {
+        if self.processes.len() > 1 {
+            tokio::time::sleep(KNOWN_WITHIN).await;
+        }
     }
 
     /// Asks until there is something, or fails saying what was waited for.

@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 
 use crate::harness::{Setup, event, kill};
 
+crate::harness::both_ways!(commands_manage_credentials_and_say_in_one_line_what_is_wrong);
+
 #[tokio::test]
 async fn the_port_answers_as_documented() {
     let setup = Setup::new().with("server.header_timeout", "1s");
@@ -136,9 +138,7 @@ async fn reporting_goes_on_and_reading_answers_503_while_the_engine_is_away_r1()
     server.ready().await;
 }
 
-#[tokio::test]
-async fn commands_manage_credentials_and_say_in_one_line_what_is_wrong() {
-    let setup = Setup::new();
+async fn commands_manage_credentials_and_say_in_one_line_what_is_wrong(setup: Setup) {
     let server = setup.start_ready().await;
     let run = |arguments: &[&str]| {
         let output = server.command(arguments);

@@ -7,6 +7,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, Setup, VISIBLE_WITHIN, event};
 
+crate::harness::both_ways!(
+    a_price_acts_from_the_moment_it_is_set_and_outlives_a_kill,
+    a_file_of_prices_is_imported_whole_or_not_at_all
+);
+
 /// Reports a model call and waits for its run.
 async fn call(server: &Server, run: &str, model: &str) -> Value {
     let mut call = event("shop", run, "llm_call", 0);
@@ -33,9 +38,7 @@ fn priced(run: &Value) -> (String, &str) {
     )
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_price_acts_from_the_moment_it_is_set_and_outlives_a_kill() {
-    let setup = Setup::new();
+async fn a_price_acts_from_the_moment_it_is_set_and_outlives_a_kill(setup: Setup) {
     let mut server = setup.start_ready().await;
     // Shipped: 2.5, cached 1.25, output 10 for a million tokens.
     let shipped = call(&server, "shipped", "gpt-4o-2024-08-06").await;
@@ -56,6 +59,7 @@ async fn a_price_acts_from_the_moment_it_is_set_and_outlives_a_kill() {
         "1",
     ]);
     assert!(done.status.success(), "{done:?}");
+    server.told().await;
     let after = call(&server, "after", "house/1 ä").await;
     // 2006 * 2.000000000001 + 300, per million.
     let exact = "0.004312000000002006".to_owned();
@@ -82,13 +86,12 @@ async fn a_price_acts_from_the_moment_it_is_set_and_outlives_a_kill() {
         )
         .await;
     assert_eq!(status, StatusCode::OK, "{gone}");
+    server.told().await;
     let without = call(&server, "without", "house/1 ä").await;
     assert_eq!(priced(&without), ("0".to_owned(), "unpriced_model"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_of_prices_is_imported_whole_or_not_at_all() {
-    let setup = Setup::new();
+async fn a_file_of_prices_is_imported_whole_or_not_at_all(setup: Setup) {
     let server = setup.start_ready().await;
     let path = setup.folder.path().join("prices.csv");
     let import = || {

@@ -5,6 +5,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, Setup, VISIBLE_WITHIN, event};
 
+crate::harness::both_ways!(
+    two_projects_with_the_same_ids_never_see_each_other_through_any_endpoint_t1
+);
+
 /// What has other methods than GET. The test fails when there is a new one, until somebody says here how it is shown
 /// that it keeps to its project.
 const WRITES: [&str; 16] = [
@@ -89,9 +93,7 @@ async fn project(server: &Server, name: &str) -> String {
     key.1["secret"].as_str().unwrap().to_owned()
 }
 
-#[tokio::test]
-async fn two_projects_with_the_same_ids_never_see_each_other_through_any_endpoint_t1() {
-    let setup = Setup::new();
+async fn two_projects_with_the_same_ids_never_see_each_other_through_any_endpoint_t1(setup: Setup) {
     let server = setup.start_ready().await;
     let (ours, theirs) = (
         project(&server, "ours").await,

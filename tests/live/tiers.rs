@@ -6,11 +6,8 @@ use std::time::{Duration, Instant};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Setup, VISIBLE_WITHIN, event};
+use crate::harness::{KNOWN_WITHIN, Server, Setup, VISIBLE_WITHIN, event};
 use crate::wire::Wire;
-
-/// From the answer to a change until every process knows it.
-const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
 async fn administer(server: &Server, method: Method, path: &str, body: Value) -> Value {
     let (status, answer) = server.ask(method, &server.token, path, Some(body)).await;
@@ -75,7 +72,7 @@ async fn a_new_key_a_revoked_one_and_a_price_are_known_to_every_process_within_a
 
     let price = json!({"input_per_1m": 1, "output_per_1m": 1});
     administer(&server, Method::PUT, "/api/internal/prices/house", price).await;
-    tokio::time::sleep(KNOWN_WITHIN).await;
+    server.told().await;
     let mut call = event("tiers", "call", "llm_call", 0);
     call["type"] = json!("llm");
     call["model"] = json!("house");
