@@ -11,6 +11,9 @@ use store::StoreConfig;
 use store::engine::{Engine, EngineConfig, Program};
 use store::metrics::Metrics;
 
+/// What folders of engines are called, before the process id.
+const FOLDER_PREFIX: &str = "spindle-live-engine-";
+
 /// Topics and a database.
 #[derive(Clone, Debug)]
 pub(crate) struct Backing {
@@ -61,7 +64,8 @@ impl Backing {
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| {
-        let folder = format!("spindle-live-engine-{}", std::process::id());
+        sweep();
+        let folder = format!("{FOLDER_PREFIX}{}", std::process::id());
         let program = Program {
             path: PathBuf::from(env!("CARGO_BIN_EXE_spindle")),
             arguments: vec!["engine".into()],
@@ -73,4 +77,21 @@ fn engine() -> &'static Engine {
         let metrics = Metrics::register(&Registry::new()).unwrap();
         Engine::start(config, metrics).unwrap()
     })
+}
+
+/// Removes the folders of test processes that are gone: a process cannot remove what its own engine still uses.
+fn sweep() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(FOLDER_PREFIX))
+        else {
+            continue;
+        };
+        if !std::path::Path::new("/proc").join(pid).exists() {
+            // Another test process may be sweeping too.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
