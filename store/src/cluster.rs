@@ -24,7 +24,7 @@ const REPLICAS_AGE_MAX: Duration = Duration::from_secs(60);
 /// A cluster, as the servers' own settings define it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Its name in `remote_servers`. Letters, digits, `_` and `-`.
+    /// Its name in `remote_servers`. Letters, digits, `_`, `-` and `.`.
     pub name: String,
     /// Whether tables are replicated, which needs Keeper and the macros `{shard}` and `{replica}`. Without, every shard
     /// has one node, and the migrations have to be applied to each of them by itself.
@@ -41,11 +41,11 @@ impl Cluster {
     }
 
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         match !self.name.is_empty() && self.name.bytes().all(is_fine) {
             true => Ok(()),
             false => Err(StoreError::Invalid(format!(
-                "`{}` is no name for a cluster: letters, digits, _ and - only",
+                "`{}` is no name for a cluster: letters, digits, `_`, `-` and `.` only",
                 self.name
             ))),
         }
