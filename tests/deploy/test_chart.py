@@ -191,6 +191,9 @@ def test_the_migration_comes_before_everything(rendered):
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
     # Then nothing else of the chart is there yet: it may only refer to what is there before.
     assert not any("configMap" in volume for volume in pod(job)["volumes"])
+    # Credentials that were made are only in its log.
+    given = "SPINDLE_API_KEY" in environment(job)[1]
+    assert ("hook-succeeded" in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]) == given
 
 
 def test_scalers_scale_what_is_there(rendered):
@@ -253,6 +256,7 @@ def test_the_defaults_of_the_chart_are_no_weaker_than_those_of_the_program(rende
         ("kafka: {properties: [a=b], existingSecret: s}", "two places"),
         ("kafka: {brokers: 'k'}", "brokers"),
         ("kafka: {topics: 3}", "topics"),
+        ("clickhouse: {url: 'https://c:8443'}", "url"),
         ("processor: {autoscaling: {kind: guess}}", "kind"),
         ("settings: {Logs: info}", "Logs"),
         ("ingest: {terminationGracePeriodSeconds: 10}", "terminationGracePeriodSeconds"),

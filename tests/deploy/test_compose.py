@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import xml.etree.ElementTree as xml
 
 import pytest
 import yaml
@@ -103,3 +104,10 @@ def test_mounted_files_and_named_volumes_exist(compose, services):
                 assert (DEPLOY / source).exists(), f"{name}: {source}"
             else:
                 assert source in compose["volumes"], f"{name}: {source}"
+
+
+def test_the_settings_of_clickhouse_are_xml_and_bound_what_grows():
+    root = xml.parse(DEPLOY / "clickhouse" / "spindle.xml").getroot()
+    assert root.tag == "clickhouse"
+    for log in (child for child in root if child.tag.endswith("_log")):
+        assert log.get("remove") == "1" or "INTERVAL" in log.findtext("ttl"), log.tag

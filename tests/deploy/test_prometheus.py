@@ -95,6 +95,13 @@ def test_every_alert_has_a_reason_a_severity_and_a_part_in_the_guide(rules):
     assert len({rule["alert"] for rule in rules}) == len(rules)
 
 
+def test_prometheus_takes_the_configuration_and_would_refuse_another(tmp_path):
+    run(GO_TOOLS / "rules", "config", DEPLOY / "prometheus" / "prometheus.yml")
+    wrong = tmp_path / "prometheus.yml"
+    wrong.write_text("scrape_configs: [{job_name: a, dns_configs: []}]\n")
+    assert "dns_configs" in run(GO_TOOLS / "rules", "config", wrong, ok=False).stderr
+
+
 def test_what_is_scraped_is_what_compose_runs():
     scraped = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]

@@ -2,6 +2,7 @@
 //
 //	rules parse                 expressions, one JSON text per line on standard input; prints the metrics each names
 //	rules test FILE             alert tests in the format of `promtool test rules`
+//	rules config FILE           a configuration, by the rules of a server's start
 //
 // It holds nothing that promtool does not do; promtool itself brings the clients of every cloud there is and takes
 // minutes to build.
@@ -22,6 +23,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/config"
+	_ "github.com/prometheus/prometheus/discovery/dns" // for the configuration of compose
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -38,8 +41,10 @@ func main() {
 		err = parse()
 	case len(os.Args) == 3 && os.Args[1] == "test":
 		err = test(os.Args[2])
+	case len(os.Args) == 3 && os.Args[1] == "config":
+		_, err = config.LoadFile(os.Args[2], false, slog.New(slog.DiscardHandler))
 	default:
-		err = errors.New("usage: rules parse | rules test FILE")
+		err = errors.New("usage: rules parse | rules test FILE | rules config FILE")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
