@@ -16,6 +16,7 @@ OF_OTHERS = {"up", "ClickHouseAsyncMetrics_DiskAvailable_default", "ClickHouseAs
 # Metrics of parts that land beside this one.
 PROMISED = {
     "spindle_processor_lag_age_seconds",
+    "spindle_processor_moved_records_total",
     "spindle_eventlog_append_seconds",
     "spindle_eventlog_assigned_partitions",
     "spindle_eventlog_partitions",
