@@ -26,9 +26,10 @@
 //!
 //! # Where to start reading
 //!
-//! [`Log`] and [`Member`], then [`embedded`] for the durable log and [`memory`] for the one that tests use.
-//! What both share is `groups` (who reads which partition, a pure state machine) and `member` (the loop a member
-//! runs). The suite in `conformance` (a feature) says what every implementation has to show.
+//! [`Log`] and [`Member`], then [`embedded`] for the durable log of one process, [`kafka`] for that of many, and
+//! [`memory`] for the one that tests use. What the two in a process share is `groups` (who reads which partition, a
+//! pure state machine) and `member` (the loop a member runs). The suite in `conformance` (a feature) says what every
+//! implementation has to show.
 
 use std::time::{Duration, Instant};
 

@@ -5,6 +5,7 @@
 //! whatever reason, the shell kills the broker. So none is left behind, not even by a test that is killed.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -62,6 +63,7 @@ pub struct Cluster {
 struct Node {
     folder: PathBuf,
     port: u16,
+    internal: u16,
     process: Option<(Child, ChildStdin)>,
 }
 
@@ -105,6 +107,7 @@ impl Cluster {
             nodes.push(Mutex::new(Node {
                 folder: node,
                 port: ports[0],
+                internal: ports[1],
                 process: None,
             }));
         }
@@ -124,9 +127,15 @@ impl Cluster {
         self.nodes[i].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `host:port` of each broker itself, not of a proxy before it.
+    /// `host:port` of each broker itself, not of a proxy before it; it tells clients to go on through the proxy.
     pub fn bootstrap(&self) -> String {
         let brokers = (0..self.nodes.len()).map(|i| format!("127.0.0.1:{}", self.port(i)));
+        brokers.collect::<Vec<_>>().join(",")
+    }
+
+    /// `host:port` at which the brokers talk to each other. Clients that begin here never meet a proxy.
+    pub fn behind_proxies(&self) -> String {
+        let brokers = (0..self.nodes.len()).map(|i| format!("127.0.0.1:{}", self.node(i).internal));
         brokers.collect::<Vec<_>>().join(",")
     }
 
@@ -189,9 +198,10 @@ impl Cluster {
             if metadata.is_ok_and(|metadata| metadata.brokers().len() == brokers) {
                 return;
             }
-            if Instant::now() > until {
-                let logs = (0..self.nodes.len()).map(|i| self.node(i).last_words());
-                let logs: Vec<String> = logs.collect();
+            let logs = (0..self.nodes.len()).map(|i| self.node(i).last_words());
+            let logs: Vec<String> = logs.collect();
+            let died = logs.iter().any(|log| log.contains("Exiting Kafka"));
+            if died || Instant::now() > until {
                 panic!(
                     "no {brokers} brokers within {PATIENCE:?}: {}",
                     logs.join("\n")
@@ -323,11 +333,16 @@ background.threads=2
     text
 }
 
-/// Ports that are free now. Held until all are found, so that they differ.
+/// Ports that are free now: below those that the system gives to whoever connects to somewhere, so that a broker that
+/// was killed finds its own again.
 fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"))
-        .collect();
+    let random = RandomState::new();
+    // Held until all are found, so that they differ.
+    let free = (0_u64..).filter_map(|i| {
+        let port = 12_000 + random.hash_one(i) % 20_000;
+        TcpListener::bind(("127.0.0.1", u16::try_from(port).ok()?)).ok()
+    });
+    let listeners: Vec<TcpListener> = free.take(count).collect();
     let ports = listeners.iter().map(|listener| {
         let address = listener.local_addr().expect("it is bound");
         address.port()

@@ -33,6 +33,9 @@ pub struct KafkaConfig {
     pub min_insync_replicas: u32,
     /// How long records are kept when the topic is made here. Longer than processing may ever be away.
     pub retention: Duration,
+    /// Whether the topic is made if it is not there, and checked. Off where topics are not this process's business:
+    /// then it has to be there and to fit.
+    pub manage_topic: bool,
     /// The largest record: key, headers and payload. The topic is made, and checked, to take it.
     pub max_record_bytes: usize,
     /// Compression of what is sent.
@@ -68,6 +71,7 @@ impl KafkaConfig {
             replication: 1,
             min_insync_replicas: 1,
             retention: Duration::from_secs(7 * 86_400),
+            manage_topic: true,
             max_record_bytes: 4 << 20,
             compression: Compression::Lz4,
             linger: Duration::from_millis(5),

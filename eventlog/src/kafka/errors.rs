@@ -79,6 +79,22 @@ pub(super) fn is_worth_telling(error: &KafkaError) -> bool {
     )
 }
 
+/// Whether the client asked by what it knew before the cluster changed.
+pub(super) fn is_old_news(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            Code::UnknownPartition
+                | Code::UnknownTopicOrPartition
+                | Code::NotLeaderForPartition
+                | Code::LeaderNotAvailable
+                | Code::FencedLeaderEpoch
+                | Code::UnknownLeaderEpoch
+        )
+    )
+}
+
 /// Whether a person has to change something before it can work.
 pub(super) fn is_of_settings(code: RDKafkaErrorCode) -> bool {
     use RDKafkaErrorCode as Code;
@@ -95,5 +111,18 @@ pub(super) fn is_of_settings(code: RDKafkaErrorCode) -> bool {
             | Code::UnknownTopicOrPartition
             | Code::Authentication
             | Code::SaslAuthenticationFailed
+    )
+}
+
+/// Whether a question cannot be answered for us, although the rest may work: not everyone who may write may look at
+/// settings, and not everything that speaks Kafka's protocol knows them.
+pub(super) fn is_of_rights(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        code,
+        Code::TopicAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::UnsupportedFeature
+            | Code::UnsupportedVersion
     )
 }

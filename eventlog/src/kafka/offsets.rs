@@ -96,10 +96,17 @@ impl Offsets {
         // The protocol's names for "the first" and "the last" stand where a time would.
         let list = self.list(partitions, edge)?;
         let observer = Arc::clone(&self.observer);
-        let patience = self.config.append_timeout;
+        let (topic, patience) = (self.config.topic.clone(), self.config.append_timeout);
         let found = blocking(move || {
             serve(&observer);
-            observer.offsets_for_times(list, patience)
+            match observer.offsets_for_times(list.clone(), patience) {
+                // A partition or a leader is newer than what this client knows: it learns, and asks again.
+                Err(error) if errors::is_old_news(&error) => {
+                    observer.fetch_metadata(Some(&topic), patience)?;
+                    observer.offsets_for_times(list, patience)
+                }
+                done => done,
+            }
         })
         .await?;
         let found = found.map_err(|error| errors::away("offsets", &error))?;

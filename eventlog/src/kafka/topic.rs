@@ -27,10 +27,16 @@ pub(super) async fn ensure(config: &KafkaConfig) -> Result<u32, LogError> {
     loop {
         match look(config).await? {
             Found::Ready(partitions) => {
-                if !made {
+                if config.manage_topic && !made {
                     check(config, &admin, partitions).await?;
                 }
                 return Ok(partitions);
+            }
+            Found::Nothing if !config.manage_topic => {
+                return Err(LogError::Settings(format!(
+                    "there is no topic {}",
+                    config.topic
+                )));
             }
             Found::Nothing if !made => {
                 make(config, &admin).await?;
@@ -135,15 +141,22 @@ async fn check(
     let topic = config.topic.as_str();
     let specifier = ResourceSpecifier::Topic(topic);
     let described = admin.describe_configs([&specifier], &options(config)).await;
-    let described = described.map_err(|error| of_admin("describe topic", &error))?;
-    let entries = match described.into_iter().next() {
-        Some(Ok(resource)) => resource,
-        // Not everyone who may write may also look at settings.
-        Some(Err(code)) => {
+    let described = match described {
+        Ok(resources) => resources
+            .into_iter()
+            .next()
+            .unwrap_or(Err(RDKafkaErrorCode::NoEnt)),
+        Err(error) => Err(error
+            .rdkafka_error_code()
+            .ok_or_else(|| of_admin("describe topic", &error))?),
+    };
+    let entries = match described {
+        Ok(resource) => resource,
+        Err(code) if errors::is_of_rights(code) => {
             tracing::warn!(topic, "the topic's settings cannot be checked: {code}");
             return Ok(());
         }
-        None => return Ok(()),
+        Err(code) => return Err(of_admin("describe topic", &KafkaError::AdminOp(code))),
     };
     let number = |name: &str| -> Option<i64> { entries.get(name)?.value.as_ref()?.parse().ok() };
     let wanted = i64::try_from(config.max_batch_bytes()).unwrap_or(i64::MAX);
@@ -198,7 +211,11 @@ fn options(config: &KafkaConfig) -> AdminOptions {
 }
 
 fn of_admin(what: &str, error: &KafkaError) -> LogError {
-    match error.rdkafka_error_code() {
+    let code = match error {
+        KafkaError::AdminOp(code) => Some(*code),
+        error => error.rdkafka_error_code(),
+    };
+    match code {
         Some(code) if errors::is_of_settings(code) => LogError::Settings(format!("{what}: {code}")),
         _ => errors::away(what, error),
     }

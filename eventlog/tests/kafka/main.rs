@@ -6,10 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use eventlog::conformance::broker::Cluster;
 use eventlog::conformance::{self, Place, Subject};
-use eventlog::{KafkaConfig, KafkaLog, Log};
+use eventlog::{KafkaConfig, KafkaLog, Log, Record};
 use prometheus::Registry;
+
+mod brokers;
+mod errors;
+mod membership;
+mod proxy;
 
 /// A topic of its own for each test, with times that suit tests.
 fn config(brokers: &str, partitions: u32) -> KafkaConfig {
@@ -23,6 +29,29 @@ fn config(brokers: &str, partitions: u32) -> KafkaConfig {
 async fn open(config: &KafkaConfig) -> KafkaLog {
     let opened = KafkaLog::open(config.clone(), &Registry::new()).await;
     opened.unwrap()
+}
+
+fn record(key: &str, payload: &str) -> Record {
+    Record {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        headers: Vec::new(),
+        payload: Bytes::copy_from_slice(payload.as_bytes()),
+    }
+}
+
+async fn append(log: &KafkaLog, count: usize) {
+    for i in 0..count {
+        let record = record(&format!("app-{i}"), &format!("{i:04}"));
+        log.append(record).await.unwrap();
+    }
+}
+
+async fn patiently<T>(what: &str, future: impl Future<Output = T>) -> T {
+    // Brokers that start, and groups that find each other, on a busy computer.
+    match tokio::time::timeout(Duration::from_secs(60), future).await {
+        Ok(value) => value,
+        Err(_) => panic!("waited in vain for: {what}"),
+    }
 }
 
 struct Kafka;

@@ -1,0 +1,234 @@
+//! Leases, static members, and members that were cut off.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use eventlog::conformance::broker::{Cluster, Options};
+use eventlog::{Delivery, Fetch, KafkaLog, Lease, Log, LogError, Member};
+
+use super::proxy::Proxy;
+use super::{append, config, open, patiently};
+
+fn fetch() -> Fetch {
+    Fetch {
+        max_bytes: 1 << 20,
+        max_wait: Duration::from_millis(50),
+    }
+}
+
+/// A member and what it has.
+struct Owner {
+    member: Box<dyn Member>,
+    own: BTreeSet<u32>,
+    /// What was told beside records.
+    told: Vec<Delivery>,
+    records: usize,
+}
+
+impl Owner {
+    async fn join(log: &KafkaLog) -> Owner {
+        Owner {
+            member: log.join("g").await.unwrap(),
+            own: BTreeSet::new(),
+            told: Vec::new(),
+            records: 0,
+        }
+    }
+
+    async fn step(&mut self) -> Result<(), LogError> {
+        let delivery = match self.member.next(fetch()).await {
+            // Brokers that are away for a moment are no end.
+            Err(error) if error.is_retryable() => return Ok(()),
+            other => other?,
+        };
+        match &delivery {
+            Delivery::Assigned(positions) => {
+                self.own.extend(positions.iter().map(|at| at.partition));
+            }
+            Delivery::Revoked(partitions) | Delivery::Lost(partitions) => {
+                self.own.retain(|partition| !partitions.contains(partition));
+            }
+            Delivery::Records(records) => {
+                self.records += records.len();
+                return Ok(());
+            }
+            Delivery::Idle => return Ok(()),
+        }
+        self.told.push(delivery);
+        Ok(())
+    }
+
+    async fn own(&mut self, count: usize) {
+        patiently("partitions", async {
+            while self.own.len() != count {
+                self.step().await.unwrap();
+            }
+        })
+        .await;
+    }
+
+    async fn lease(&mut self) -> Instant {
+        match self.member.lease().await.unwrap() {
+            Lease::Until(end) => end,
+            Lease::Held => panic!("a broker gives no lease for ever"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_is_cut_off_has_no_lease_when_another_has_its_partitions() {
+    let (mut proxy, listener) = Proxy::listen().await;
+    let mut options = Options::new(1);
+    options.advertised = vec![proxy.port];
+    let cluster = tokio::task::spawn_blocking(move || Cluster::with(&options));
+    let cluster = cluster.await.unwrap();
+    proxy.connect(listener, cluster.port(0));
+    let through = config(&format!("127.0.0.1:{}", proxy.port), 2);
+    let mut beside = through.clone();
+    beside.brokers = cluster.behind_proxies();
+    let (cut_off, other) = (open(&through).await, open(&beside).await);
+    append(&other, 20).await;
+
+    let mut zombie = Owner::join(&cut_off).await;
+    zombie.own(2).await;
+    patiently("records", async {
+        while zombie.records < 20 {
+            zombie.step().await.unwrap();
+        }
+    })
+    .await;
+    let mut end = zombie.lease().await;
+    assert!(end > Instant::now());
+    // A busy member asks often; now and then it is the broker that answers.
+    let busy_until = Instant::now() + through.session_timeout;
+    while Instant::now() < busy_until {
+        end = zombie.lease().await.max(end);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    proxy.cut();
+
+    let mut heir = Owner::join(&other).await;
+    heir.own(2).await;
+    assert!(
+        Instant::now() > end,
+        "the lease went on for {:?}",
+        end - Instant::now()
+    );
+    append(&other, 1).await;
+    // It was not told yet. It has no lease, and what it commits does not count.
+    let lease = zombie.member.lease().await;
+    assert!(lease.is_err(), "{lease:?}");
+    let commit = zombie.member.commit(0, 1).await;
+    assert!(commit.is_err(), "{commit:?}");
+
+    proxy.mend();
+    patiently("word that they are lost", async {
+        while zombie.own.len() == 2 {
+            zombie.step().await.unwrap();
+            heir.step().await.unwrap();
+        }
+    })
+    .await;
+    let lost = zombie
+        .told
+        .iter()
+        .any(|told| matches!(told, Delivery::Lost(all) if all.len() == 2));
+    assert!(lost, "{:?}", zombie.told);
+    patiently("a share each", async {
+        while (zombie.own.len(), heir.own.len()) != (1, 1) {
+            zombie.step().await.unwrap();
+            heir.step().await.unwrap();
+        }
+    })
+    .await;
+    assert!(zombie.lease().await > Instant::now());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_keep_a_lease_without_asking_the_broker() {
+    let log = open(&config(&Cluster::shared().bootstrap(), 1)).await;
+    append(&log, 50).await;
+    let mut owner = Owner::join(&log).await;
+    owner.own(1).await;
+    let first = owner.lease().await;
+    for offset in 1..=50 {
+        owner.member.commit(0, offset).await.unwrap();
+        let before = Instant::now();
+        assert!(owner.lease().await > before);
+    }
+    assert!(owner.lease().await > first, "the commits have renewed it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_static_member_comes_back_to_its_partitions_without_a_rebalance() {
+    let mut config = config(&Cluster::shared().bootstrap(), 4);
+    config.session_timeout = Duration::from_secs(20);
+    config.instance_id = Some("pod-0".to_owned());
+    let first = open(&config).await;
+    let mut stays = Owner::join(&first).await;
+    config.instance_id = Some("pod-1".to_owned());
+    let second = open(&config).await;
+    let mut goes = Owner::join(&second).await;
+    patiently("a share each", async {
+        while (stays.own.len(), goes.own.len()) != (2, 2) {
+            stays.step().await.unwrap();
+            goes.step().await.unwrap();
+        }
+    })
+    .await;
+    stays.told.clear();
+    let before = goes.own.clone();
+    drop(goes);
+    second.close().await;
+    let third = open(&config).await;
+    let mut back = Owner::join(&third).await;
+    back.own(2).await;
+    assert_eq!(back.own, before);
+    stays.step().await.unwrap();
+    assert!(stays.told.is_empty(), "{:?}", stays.told);
+
+    // A second process under the same name: the first one is told that a person has to change that.
+    let fourth = open(&config).await;
+    let mut twin = Owner::join(&fourth).await;
+    twin.own(2).await;
+    let error = patiently("word of the twin", async {
+        loop {
+            if let Err(error) = back.step().await {
+                break error;
+            }
+        }
+    })
+    .await;
+    assert!(matches!(error, LogError::Settings(_)), "{error}");
+    assert!(back.own.is_empty());
+    assert!(back.member.commit(0, 1).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_kept_alive_by_its_lease_goes_on_where_it_was() {
+    let log = open(&config(&Cluster::shared().bootstrap(), 2)).await;
+    append(&log, 100).await;
+    let mut owner = Owner::join(&log).await;
+    owner.own(2).await;
+    let one = Fetch {
+        max_bytes: 1,
+        max_wait: Duration::from_millis(50),
+    };
+    let mut seen = BTreeSet::new();
+    patiently("all records, each once", async {
+        while seen.len() < 100 {
+            if let Delivery::Records(records) = owner.member.next(one).await.unwrap() {
+                for stored in records {
+                    let at = stored.position;
+                    assert!(seen.insert(at), "{at:?} twice");
+                }
+            }
+            if seen.len() % 40 == 20 {
+                // As long as a slow step: the lease has to be renewed, and the library is asked for events only.
+                tokio::time::sleep(Duration::from_millis(1500)).await;
+                owner.lease().await;
+            }
+        }
+    })
+    .await;
+}
