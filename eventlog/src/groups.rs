@@ -6,6 +6,7 @@
 //! partition is ever at two members, and a member that never polls again keeps what it has (it leaves when dropped).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -26,7 +27,7 @@ pub(crate) enum Change {
 
 /// All groups of one log in this process.
 pub(crate) struct Groups {
-    partitions: u32,
+    partitions: AtomicU32,
     inner: Mutex<Inner>,
     changed: watch::Sender<u64>,
 }
@@ -62,7 +63,7 @@ struct Slot {
 impl Groups {
     pub(crate) fn new(partitions: u32, changed: watch::Sender<u64>) -> Self {
         Groups {
-            partitions,
+            partitions: AtomicU32::new(partitions),
             inner: Mutex::default(),
             changed,
         }
@@ -81,7 +82,7 @@ impl Groups {
         let mut inner = self.lock();
         inner.next_member += 1;
         let id = inner.next_member;
-        let partitions = self.partitions as usize;
+        let partitions = self.partitions.load(Ordering::Acquire) as usize;
         let group = inner.groups.entry(group.to_owned()).or_default();
         group.slots.resize(partitions, Slot::default());
         group.members.push(id);
@@ -134,6 +135,18 @@ impl Groups {
             .get(group)
             .and_then(|group| group.slots.get(partition as usize))
             .is_some_and(|slot| slot.owner == Some(id))
+    }
+
+    /// There are this many partitions from now on.
+    pub(crate) fn grow(&self, partitions: u32) {
+        self.partitions.store(partitions, Ordering::Release);
+        let mut inner = self.lock();
+        for group in inner.groups.values_mut() {
+            group.slots.resize(partitions as usize, Slot::default());
+            group.balance();
+        }
+        drop(inner);
+        self.wake();
     }
 
     /// How many members the group has here.
@@ -331,6 +344,15 @@ mod tests {
         assert_eq!(groups.poll("g", b), Some(Change::Assigned(vec![0, 1])));
         assert_eq!(groups.poll("g", a), Some(Change::Lost(vec![0, 1])));
         assert_eq!(groups.poll("g", b), Some(Change::Revoked(vec![1])));
+    }
+
+    #[test]
+    fn partitions_that_are_added_are_shared_out() {
+        let groups = groups(2);
+        let a = groups.join("g");
+        groups.poll("g", a);
+        groups.grow(4);
+        assert_eq!(groups.poll("g", a), Some(Change::Assigned(vec![2, 3])));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! and what was appended and committed is there after it. Every fault a real log can show can be ordered here.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ pub struct MemoryLog {
 }
 
 struct Shared {
-    partitions: u32,
+    partitions: AtomicU32,
     max_record_bytes: usize,
     groups: Groups,
     changed: watch::Sender<u64>,
@@ -78,7 +79,7 @@ impl MemoryLog {
         let changed = watch::Sender::new(0);
         MemoryLog {
             shared: Arc::new(Shared {
-                partitions,
+                partitions: AtomicU32::new(partitions),
                 max_record_bytes: 16 << 20,
                 groups: Groups::new(partitions, changed.clone()),
                 changed,
@@ -129,6 +130,19 @@ impl MemoryLog {
         self.shared.groups.lose(group);
     }
 
+    /// The log has this many partitions from now on, never fewer than before; all groups get the new ones.
+    pub fn grow(&self, partitions: u32) {
+        let partitions = partitions.max(self.shared.partitions());
+        let mut state = self.shared.lock();
+        state.records.resize(partitions as usize, Vec::new());
+        for committed in state.committed.values_mut() {
+            committed.resize(partitions as usize, 0);
+        }
+        self.shared.partitions.store(partitions, Ordering::Release);
+        drop(state);
+        self.shared.groups.grow(partitions);
+    }
+
     /// Takes all members of the group for dead. They are told `Lost` when they come for more, and their partitions are
     /// at those by then that came first.
     pub fn expel_members(&self, group: &str) {
@@ -149,7 +163,7 @@ impl MemoryLog {
 
     /// The same log in a new process: same records, same commits, open again. Members of the old one must be gone.
     pub fn restart(&self) -> MemoryLog {
-        let new = MemoryLog::new(self.shared.partitions);
+        let new = MemoryLog::new(self.shared.partitions());
         {
             let old = self.shared.lock();
             let mut state = new.shared.lock();
@@ -182,6 +196,10 @@ impl MemoryLog {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn partitions(&self) -> u32 {
+        self.partitions.load(Ordering::Acquire)
     }
 
     fn wake(&self) {
@@ -227,12 +245,12 @@ impl State {
 #[async_trait]
 impl Log for MemoryLog {
     async fn append(&self, record: Record) -> Result<Position, LogError> {
-        let partition = partition_of(&record.key, self.shared.partitions);
+        let partition = partition_of(&record.key, self.shared.partitions());
         self.append_to(partition, record).await
     }
 
     async fn append_to(&self, partition: u32, record: Record) -> Result<Position, LogError> {
-        if partition >= self.shared.partitions {
+        if partition >= self.shared.partitions() {
             return Err(LogError::Settings(format!("no partition {partition}")));
         }
         let limit = self.shared.max_record_bytes;
@@ -271,7 +289,7 @@ impl Log for MemoryLog {
     async fn join(&self, group: &str) -> Result<Box<dyn Member>, LogError> {
         {
             let mut state = self.shared.lock();
-            let partitions = self.shared.partitions as usize;
+            let partitions = self.shared.partitions() as usize;
             let committed = state.committed.entry(group.to_owned()).or_default();
             committed.resize(partitions, 0);
         }
@@ -281,7 +299,7 @@ impl Log for MemoryLog {
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
         let state = self.shared.lock();
         let committed = state.committed.get(group);
-        let lag = (0..self.shared.partitions)
+        let lag = (0..self.shared.partitions())
             .zip(&state.records)
             .map(|(partition, records)| Lag {
                 partition,
@@ -310,7 +328,7 @@ impl Log for MemoryLog {
     }
 
     fn partitions(&self) -> u32 {
-        self.shared.partitions
+        self.shared.partitions()
     }
 
     fn topic(&self) -> &str {
