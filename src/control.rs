@@ -235,6 +235,7 @@ mod tests {
         Word::Close {
             gate: name.to_owned(),
             for_ms: 1,
+            count: 0,
         }
     }
 

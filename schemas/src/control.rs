@@ -30,6 +30,9 @@ pub enum Word {
         gate: String,
         /// Unless it is said again within so many milliseconds, the gate opens by itself.
         for_ms: u64,
+        /// How often it was said: whoever said it knows by this which of them it hears.
+        #[serde(default)]
+        count: u64,
     },
     /// The gate opens.
     Open {
@@ -69,6 +72,9 @@ pub struct Processor {
     pub partitions: u32,
     /// It ends; do not wait for it.
     pub leaves: bool,
+    /// How many of these the process has said: it knows by this which of them it hears.
+    #[serde(default)]
+    pub count: u64,
 }
 
 /// What happened behind a closed gate.
@@ -116,7 +122,13 @@ mod tests {
                 closed: Some("g".to_owned()),
                 partitions: 4,
                 leaves: false,
+                count: 7,
             }),
+            Word::Close {
+                gate: "g".to_owned(),
+                for_ms: 10_000,
+                count: 2,
+            },
             Word::Open {
                 gate: "g".to_owned(),
                 outcome: Outcome::Repartitioned { partitions: 8 },

@@ -23,6 +23,7 @@ pub mod ids;
 pub mod job;
 pub mod limits;
 pub mod price;
+pub mod project_label;
 pub mod record;
 pub mod reprice;
 pub mod run;
