@@ -176,7 +176,8 @@ impl Jobs {
     }
 
     /// Takes the oldest job that waits, or whose runner is gone, for this runner. Where this process is the only one
-    /// (`standalone`), every running job that is not this runner's was left by a process that died.
+    /// (`standalone`), every running job that is not this runner's was left by a process that died. Elsewhere none is
+    /// taken while another runner is at work: jobs of a kind share their tables.
     pub async fn claim(&self, runner: &str, now_ms: i64) -> Result<Option<Job>, StoreError> {
         let alone = self.store.config.standalone;
         let lease_ms = i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX);
@@ -190,7 +191,13 @@ impl Jobs {
                 }
                 _ => false,
             };
-            let Some(mut job) = self.open().await?.into_iter().find(is_free) else {
+            let open = self.open().await?;
+            let is_at_work =
+                |job: &Job| job.state == JobState::Running && job.runner != runner && !is_free(job);
+            if open.iter().any(is_at_work) {
+                return Ok(None);
+            }
+            let Some(mut job) = open.into_iter().find(is_free) else {
                 return Ok(None);
             };
             job.version += 1;
@@ -206,8 +213,35 @@ impl Jobs {
         }
         // Another process may have taken the same job: after a moment both see whose row stands.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let stands = self.get(&found.job_id).await?;
-        Ok(stands.filter(|job| job.state == JobState::Running && job.runner == runner))
+        let running = self.open().await?;
+        let is_others = |job: &Job| {
+            let is_alive = job.updated_at >= now_ms.saturating_sub(lease_ms);
+            job.state == JobState::Running && (job.runner != runner && is_alive)
+        };
+        let is_mine = |job: &Job| job.job_id == found.job_id && job.runner == runner;
+        // Or another one: the older job goes first.
+        let mut running = running
+            .into_iter()
+            .filter(|job| is_others(job) || is_mine(job));
+        let Some(first) = running.next().filter(is_mine) else {
+            self.give_back(&found.job_id, runner, now_ms).await?;
+            return Ok(None);
+        };
+        Ok(Some(first))
+    }
+
+    /// Lets the job wait again, if it is this runner's.
+    async fn give_back(&self, job_id: &str, runner: &str, now_ms: i64) -> Result<(), StoreError> {
+        let _turn = self.store.job_turn.lock().await;
+        let stands = self.get(job_id).await?;
+        let mine = stands.filter(|job| job.state == JobState::Running && job.runner == runner);
+        if let Some(mut job) = mine {
+            job.version += 1;
+            job.state = JobState::Queued;
+            job.updated_at = now_ms;
+            insert(&self.store, &job).await?;
+        }
+        Ok(())
     }
 
     /// Writes how far the job is: everything of `job` but who it is. `false` when it is not this runner's any more,

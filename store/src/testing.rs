@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use prometheus::Registry;
 
 use crate::client::Store;
+use crate::config::StoreConfig;
 use crate::engine::{Engine, EngineConfig, Program};
 use crate::error::StoreError;
 use crate::metrics::Metrics;
@@ -111,6 +112,15 @@ pub async fn database() -> Result<TestDatabase, StoreError> {
 }
 
 impl TestDatabase {
+    /// The same database as another process of a deployment sees it that is not alone.
+    pub fn of_several(&self) -> Result<Store, StoreError> {
+        let config = StoreConfig {
+            standalone: false,
+            ..self.store.config().clone()
+        };
+        Store::connect(config, Metrics::register(&Registry::new())?)
+    }
+
     /// Runs a statement as it stands: to put into the tables what this program never would.
     pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
         let limit = std::time::Duration::from_secs(60);

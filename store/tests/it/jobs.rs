@@ -81,6 +81,44 @@ async fn a_job_goes_from_runner_to_runner_with_its_checkpoint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_several_processes_one_runs_one_job_at_a_time() {
+    let store = database().await.unwrap();
+    let processes = [store.of_several().unwrap(), store.of_several().unwrap()];
+    let [one, two] = processes.each_ref().map(store::Store::jobs);
+    made(&one, JobKind::Rebuild, Some("a")).await;
+    made(&two, JobKind::Rebuild, Some("b")).await;
+    let mut ended = Vec::new();
+    while ended.len() < 2 {
+        let (first, second) = tokio::join!(one.claim("one", NOW_MS), two.claim("two", NOW_MS));
+        let mut claimed: Vec<Job> = [first, second]
+            .into_iter()
+            .filter_map(Result::unwrap)
+            .collect();
+        assert!(claimed.len() <= 1, "{claimed:?}");
+        let Some(mut job) = claimed.pop() else {
+            continue;
+        };
+        let (own, others) = if job.runner == "one" {
+            (&one, &two)
+        } else {
+            (&two, &one)
+        };
+        assert!(others.claim("another", NOW_MS).await.unwrap().is_none());
+        job.state = JobState::Done;
+        assert!(own.write(&mut job, NOW_MS).await.unwrap());
+        ended.push(job.project_id);
+    }
+    ended.sort();
+    assert_eq!(ended, ["a", "b"]);
+    // A runner that was silent for long is dead.
+    made(&one, JobKind::Rebuild, Some("a")).await;
+    one.claim("one", NOW_MS).await.unwrap().unwrap();
+    let later = NOW_MS + 61_000;
+    let taken = two.claim("two", later).await.unwrap().unwrap();
+    assert_eq!(taken.runner, "two");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_job_stays_cancelled_and_is_listed() {
     let store = database().await.unwrap();
     let jobs = store.jobs();
