@@ -88,7 +88,7 @@ impl Appender {
         };
         self.log.append(record).await?;
         self.metrics.records.inc();
-        self.metrics.appended.inc_by(u64::from(events));
+        self.metrics.appended.add(project, u64::from(events));
         Ok(())
     }
 

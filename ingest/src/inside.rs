@@ -38,7 +38,6 @@ impl IngestState {
             default_app: app.clone(),
         };
         let report = batch.append(parts, reporter, None).await?;
-        parts.metrics.accepted.inc_by(report.accepted as u64);
         match report.errors.into_iter().next() {
             Some(rejection) => Err(Fault::bad_request(rejection.code, rejection.message)),
             None => Ok(()),

@@ -1,9 +1,13 @@
-//! What is counted. Labels come from closed sets, never from a request.
+//! What is counted. Labels come from closed sets, never from a request; only projects, whose number
+//! is bounded, are told apart by their ids.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use schemas::ids::ProjectId;
+use schemas::project_label::{self, ProjectLabels};
 
 /// From a batch in memory to a client at the end of its time.
 const SECONDS: &[f64] = &[
@@ -17,9 +21,9 @@ const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     /// Events answered as accepted.
-    pub(crate) accepted: IntCounter,
+    pub(crate) accepted: ByProject,
     /// Events made durable in the log, answered or not: what the processor will see (P4).
-    pub(crate) appended: IntCounter,
+    pub(crate) appended: ByProject,
     /// Records made durable in the log.
     pub(crate) records: IntCounter,
     /// Appends that failed.
@@ -33,6 +37,21 @@ pub(crate) struct Metrics {
     responses: [IntCounter; CLASSES.len()],
 }
 
+/// A counter by project.
+#[derive(Clone, Debug)]
+pub(crate) struct ByProject {
+    counters: IntCounterVec,
+    labels: Arc<ProjectLabels>,
+}
+
+impl ByProject {
+    /// Counts for a project.
+    pub(crate) fn add(&self, project: &ProjectId, count: u64) {
+        let label = self.labels.of(project.as_str());
+        self.counters.with_label_values(&[label]).inc_by(count);
+    }
+}
+
 impl Metrics {
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str| {
@@ -40,6 +59,17 @@ impl Metrics {
             registry
                 .register(Box::new(counter.clone()))
                 .map(|()| counter)
+        };
+        let labels: Arc<ProjectLabels> = Arc::default();
+        let by_project = |name: &str, help: &str| {
+            let counters = IntCounterVec::new(Opts::new(name, help), &["project"])?;
+            // There before the first event is.
+            counters.with_label_values(&[project_label::OTHER]);
+            registry.register(Box::new(counters.clone()))?;
+            Ok::<_, prometheus::Error>(ByProject {
+                counters,
+                labels: labels.clone(),
+            })
         };
         let rejected = IntCounterVec::new(
             Opts::new(
@@ -71,13 +101,13 @@ impl Metrics {
         )?;
         registry.register(Box::new(in_flight_bytes.clone()))?;
         Ok(Self {
-            accepted: counter(
+            accepted: by_project(
                 "spindle_ingest_accepted_events_total",
-                "Events answered as accepted.",
+                "Events answered as accepted, by project (the first 200, others as _other).",
             )?,
-            appended: counter(
+            appended: by_project(
                 "spindle_ingest_appended_events_total",
-                "Events made durable in the log.",
+                "Events made durable in the log, by project (the first 200, others as _other).",
             )?,
             records: counter(
                 "spindle_ingest_appended_records_total",

@@ -108,10 +108,7 @@ pub(crate) async fn report(State(state): State<IngestState>, request: Request) -
     let metrics = &state.0.metrics;
     let (head, mut body) = request.into_parts();
     let response = match accept(&state.0, &head, &mut body).await {
-        Ok(report) => {
-            metrics.accepted.inc_by(report.accepted as u64);
-            Json(report).into_response()
-        }
+        Ok(report) => Json(report).into_response(),
         Err(fault) => {
             // After 408 nothing more is waited for.
             if fault.status != 408 {
@@ -237,6 +234,7 @@ impl Batch {
         if let Some(rates) = rates {
             rates.take(&reporter.key_id, accepted + rejections.count)?;
         }
+        let project = reporter.project.clone();
         if !payloads.is_empty() {
             // A task of its own: a client that leaves now does not stop an append half-way, uncounted.
             let appender = Arc::clone(&parts.appender);
@@ -247,6 +245,7 @@ impl Batch {
             });
             append.await.map_err(|error| broken_off(&error))??;
         }
+        parts.metrics.accepted.add(&project, accepted as u64);
         for (code, count) in &rejections.by_code {
             parts.metrics.rejected(code, *count);
         }
