@@ -257,6 +257,10 @@ fn read_processor(from: &mut Reader) -> ProcessorConfig {
         hot_bytes: from.size("processor.hot_bytes", ByteSize::b(0)..=ByteSize::tib(1)) as u64,
         hot_idle: from.duration("processor.hot_idle", secs(1)..=secs(86_400)),
         retry_pause_max: from.duration("processor.retry_pause_max", ms(10)..=secs(600)),
+        poison_stop_records: u32::try_from(
+            from.number("processor.poison_stop_records", 1..=1_000_000),
+        )
+        .unwrap_or(u32::MAX),
     }
 }
 

@@ -82,6 +82,14 @@ impl Tables for Nowhere {
     ) -> Result<u64, StoreError> {
         Ok(0)
     }
+
+    async fn placed_by(&self) -> Result<Option<u32>, StoreError> {
+        Ok(None)
+    }
+
+    async fn place_by(&self, _: u32) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 fn records(round: u64) -> Vec<StoredRecord> {

@@ -14,7 +14,7 @@ use schemas::ids::{AppId, ProjectId};
 use schemas::reprice::Reprice;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
-use crate::decode::{self, DecodedEvent, EventLine, FeedbackLine, MessageLine, Poison};
+use crate::decode::{self, Code, DecodedEvent, EventLine, FeedbackLine, MessageLine, Poison};
 
 mod node;
 mod working;
@@ -167,6 +167,10 @@ pub struct MicroBatch<'a> {
     pub feedback: Vec<FeedbackLine<'a>>,
     /// What could not be read.
     pub poison: Vec<Poison>,
+    /// Records of which something could be read.
+    pub good_records: u64,
+    /// Good events by scope, without those that were processed before.
+    pub accepted: Vec<u64>,
 }
 
 impl<'a> MicroBatch<'a> {
@@ -174,7 +178,11 @@ impl<'a> MicroBatch<'a> {
     pub fn fold(records: &'a [StoredRecord]) -> Self {
         let mut batch = Self::default();
         for (at, record) in records.iter().enumerate() {
-            if let Err(reason) = batch.add(at, record) {
+            let (lines, bad) = (batch.lines.len(), batch.poison.len());
+            let added = batch.add(at, record);
+            let is_good = batch.lines.len() > lines || batch.poison.len() == bad;
+            batch.good_records += u64::from(added.is_ok() && is_good);
+            if let Err(reason) = added {
                 let header = decode::header(record);
                 let events = header.map_or(1, |header| u64::from(header.events));
                 batch.poison.push(Poison {
@@ -182,6 +190,7 @@ impl<'a> MicroBatch<'a> {
                     reason,
                     part: None,
                     events,
+                    code: Code::Record,
                 });
             }
         }
@@ -191,6 +200,7 @@ impl<'a> MicroBatch<'a> {
     fn add(&mut self, at: usize, record: &'a StoredRecord) -> Result<(), String> {
         let header = decode::header(record)?;
         let scope = self.scope(&header.project, &header.app, record.position.offset + 1);
+        let before = self.lines.len();
         if decode::is_reprice(record) {
             return self.add_reprice(scope, record);
         }
@@ -240,9 +250,14 @@ impl<'a> MicroBatch<'a> {
                 reason,
                 part: Some(raw.to_owned()),
                 events: 1,
+                code: Code::Event,
             });
         };
-        decode::events(record, &header, each, bad)
+        let outcome = decode::events(record, &header, each, bad);
+        if !decode::is_again(record) {
+            self.accepted[scope] += (self.lines.len() - before) as u64;
+        }
+        outcome
     }
 
     fn add_reprice(&mut self, scope: usize, record: &StoredRecord) -> Result<(), String> {
@@ -264,6 +279,7 @@ impl<'a> MicroBatch<'a> {
         let at = *self.places.entry(place).or_insert_with(|| {
             self.scopes
                 .push(Scope::new(project.clone(), app.clone(), next_offset));
+            self.accepted.push(0);
             self.scopes.len() - 1
         });
         let scope = &mut self.scopes[at];

@@ -18,6 +18,9 @@ pub struct ProcessorConfig {
     pub hot_idle: Duration,
     /// Longest pause between two tries while the store is away.
     pub retry_pause_max: Duration,
+    /// So many records in a row that cannot be processed are not records that are bad, but a fault of this program or
+    /// of whoever writes them: the processor stops, and leaves them in the log.
+    pub poison_stop_records: u32,
 }
 
 impl Default for ProcessorConfig {
@@ -29,6 +32,7 @@ impl Default for ProcessorConfig {
             hot_bytes: 128 << 20,
             hot_idle: Duration::from_secs(600),
             retry_pause_max: Duration::from_secs(5),
+            poison_stop_records: 100,
         }
     }
 }

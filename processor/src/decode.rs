@@ -10,6 +10,12 @@ use schemas::ids::EventId;
 use schemas::record::RecordHeader;
 use schemas::reprice::Reprice;
 
+/// The header of records that were appended to another partition than they first lay in.
+pub const MOVED: &str = "moved";
+
+/// The header of records of events that were taken from the tables to be processed again.
+pub const AGAIN: &str = "again";
+
 /// An event of a record.
 #[derive(Debug)]
 pub struct DecodedEvent<'a> {
@@ -119,6 +125,33 @@ pub struct Poison {
     pub part: Option<String>,
     /// How many accepted events that is.
     pub events: u64,
+    /// The kind of reason, for counting.
+    pub code: Code,
+}
+
+/// Why something went to the dead letters, as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The record says nothing of itself that could be understood, or is no list of events.
+    Record,
+    /// An event of it breaks the rules.
+    Event,
+    /// The store takes none of its rows.
+    Refused,
+}
+
+impl Code {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Record, Self::Event, Self::Refused];
+
+    /// The label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Record => "unreadable_record",
+            Self::Event => "bad_event",
+            Self::Refused => "refused",
+        }
+    }
 }
 
 /// Reads the header of a record.
@@ -129,6 +162,16 @@ pub fn header(record: &StoredRecord) -> Result<RecordHeader, String> {
 /// Whether the record holds runs to price again instead of events.
 pub fn is_reprice(record: &StoredRecord) -> bool {
     Reprice::is_in(headers(record))
+}
+
+/// Whether the record lay in another partition before, whose owner may have stored it in part.
+pub fn is_moved(record: &StoredRecord) -> bool {
+    record.record.headers.iter().any(|(name, _)| name == MOVED)
+}
+
+/// Whether its events were processed before and come from the tables: they are counted as stored already (P4).
+pub fn is_again(record: &StoredRecord) -> bool {
+    record.record.headers.iter().any(|(name, _)| name == AGAIN)
 }
 
 /// Whether the record says that relatives of runs are gone; see [`Reprice::is_anew`].

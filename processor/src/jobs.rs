@@ -85,6 +85,9 @@ pub(crate) enum JobError {
         /// What the last try said.
         source: StoreError,
     },
+    /// The gate was not certain to stay closed until something was done behind it.
+    #[error("the processors could not be kept waiting for long enough")]
+    Opened,
     /// What may succeed later did not, too often.
     #[error("given up after {tries} tries: {last}")]
     GivenUp {
@@ -104,10 +107,14 @@ impl JobError {
             Self::Store(error) => error.is_retryable(),
             Self::Log(error) => error.is_retryable(),
             Self::Fold(ProcessorError::Store(error)) => error.is_retryable(),
+            Self::Opened => true,
             _ => false,
         }
     }
 }
+
+/// What has to be left of a closing before tables are exchanged behind it: many times what an exchange takes.
+const EXCHANGE_TIME: Duration = Duration::from_secs(5);
 
 /// Time for a job to come to the end of a piece of work after the word to stop.
 const STOP_GRACE: Duration = Duration::from_secs(3);
@@ -121,7 +128,7 @@ pub struct Runner {
 impl Runner {
     /// A runner with a name of its own.
     pub fn new(parts: JobParts) -> Self {
-        let name = format!("runner_{:032x}", uuid());
+        let name = format!("runner_{:032x}", random());
         Self { parts, name }
     }
 
@@ -210,7 +217,7 @@ impl Runner {
 async fn given_up(mut stop: watch::Receiver<bool>, gate: Gate) {
     stopped_by(&mut stop).await;
     tokio::time::sleep(STOP_GRACE).await;
-    let _pass = gate.pass().await;
+    gate.not_closed_here().await;
 }
 
 async fn run_kind(desk: &mut Desk) -> Result<(), JobError> {
@@ -225,8 +232,8 @@ fn now_ms() -> i64 {
     Utc::now().timestamp_millis()
 }
 
-/// Names a runner: unlike that of any other process.
-fn uuid() -> u128 {
+/// Unlike that of any other process, or of another call.
+pub(crate) fn random() -> u128 {
     use std::hash::{BuildHasher, RandomState};
     let half = |salt: u32| u128::from(RandomState::new().hash_one((salt, std::process::id())));
     half(1) << 64 | half(2)

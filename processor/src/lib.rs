@@ -31,6 +31,7 @@ pub mod gate;
 pub mod hot;
 pub mod jobs;
 pub mod known;
+mod lag;
 pub mod lineage;
 pub mod metrics;
 mod patient;
@@ -43,7 +44,7 @@ mod worker;
 
 pub use config::ProcessorConfig;
 pub use control::Control;
-pub use gate::Gate;
+pub use gate::{Gate, Keeper};
 pub use metrics::Metrics;
 pub use processor::{Parts, Processor, Status};
 pub use tables::{Rows, Tables};
@@ -63,6 +64,27 @@ pub enum ProcessorError {
     /// The state in a row was not written by this version, or is damaged.
     #[error("run state in the table: {0}")]
     State(#[from] schemas::fold::StateFault),
+    /// So many records in a row could not be processed that something else is wrong. None of the last ones is buried or
+    /// committed.
+    #[error(
+        "{records} records in a row cannot be processed, the last one because: {reason}; if they are to be given up, \
+         raise processor.poison_stop_records and start again, else look whether their writer and this program fit"
+    )]
+    AllBad {
+        /// How many.
+        records: u64,
+        /// What is wrong with the last one; nothing of its content.
+        reason: String,
+    },
+    /// The store refused the rows of a step. Workers find out which records are at fault.
+    #[error("the store refused rows: {0}")]
+    Refused(store::StoreError),
+    /// The store refused everything there was to store: its tables are not those that this program knows.
+    #[error(
+        "the store refuses every row, so the fault is in its tables or its settings: {0}; nothing was committed, \
+         mend it (spindle migrate) and start again"
+    )]
+    AllRefused(store::StoreError),
     /// The partitions of a step went to another member before the step was stored. Workers see to it themselves.
     #[error("the partitions belong to another member")]
     Lost,

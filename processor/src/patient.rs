@@ -70,6 +70,8 @@ macro_rules! patiently {
                         break Err(error);
                     }
                 }
+                // Nothing was tried, so nothing is known of the store.
+                Err(StoreError::Fenced) => break Err(StoreError::Fenced),
                 outcome => {
                     $self.processor.set_waiting(false);
                     break outcome;
@@ -104,7 +106,14 @@ impl Tables for Patient {
     }
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
-        patiently!(self, self.processor.parts.tables.insert(rows))
+        let retries = self.processor.metrics.store_retries.get();
+        let outcome = patiently!(self, self.processor.parts.tables.insert(rows));
+        // After waiting for a store that was away it is no wonder.
+        let has_waited = self.processor.metrics.store_retries.get() > retries;
+        if matches!(outcome, Err(StoreError::Fenced)) && !has_waited {
+            self.processor.metrics.fenced_inserts.inc();
+        }
+        outcome
     }
 
     async fn load_states_at(
@@ -156,5 +165,13 @@ impl Tables for Patient {
             self,
             self.processor.parts.tables.waiting_parents(since, each)
         )
+    }
+
+    async fn placed_by(&self) -> Result<Option<u32>, StoreError> {
+        patiently!(self, self.processor.parts.tables.placed_by())
+    }
+
+    async fn place_by(&self, partitions: u32) -> Result<(), StoreError> {
+        patiently!(self, self.processor.parts.tables.place_by(partitions))
     }
 }

@@ -1,7 +1,7 @@
 //! The processor as a whole: its workers, its state, its end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eventlog::Log;
 use schemas::price::PriceTable;
@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use crate::gate::Gate;
 use crate::hot::HotRuns;
 use crate::known::Known;
+use crate::lag::LagAges;
 use crate::metrics::Metrics;
 use crate::patient::Patient;
 use crate::tables::Tables;
@@ -32,6 +33,8 @@ pub enum Status {
     Running,
     /// The store is away; what is in the log waits.
     Waiting,
+    /// What the other processors say is not heard; what is in the log waits.
+    Deaf,
     /// Ended: asked to, or by an error that needs a person.
     Stopped,
 }
@@ -98,12 +101,29 @@ impl Processor {
             processor: self.clone(),
             stop: stop.clone(),
         };
-        let known = match Known::load(&tables).await {
+        // Nobody waits for this process before it has heard the others for a while: so it takes no partitions earlier.
+        let mut stopped = stop.clone();
+        let first_pass = async {
+            tokio::select! {
+                _ = self.parts.gate.pass() => Ok(true),
+                () = stopped_by(&mut stopped) => Ok(false),
+            }
+        };
+        let known = match tokio::try_join!(Known::load(&tables), first_pass) {
             Err(error) if error.is_retryable() && *stop.borrow() => return Ok(()),
-            loaded => loaded?,
+            Ok((_, false)) => return Ok(()),
+            loaded => loaded?.0,
         };
         let known = Arc::new(known);
         self.status.send_replace(Status::Running);
+        if self.parts.gate.is_shared() {
+            // Before there is a log to read, nobody knows how many partitions it has.
+            let stands = tables.placed_by().await;
+            match stands {
+                Err(error) if error.is_retryable() && *stop.borrow() => return Ok(()),
+                stands => self.parts.gate.place_by(stands?.unwrap_or(0)),
+            }
+        }
         let mut workers = JoinSet::new();
         // Each worker gets its own word to stop, so that one that fails ends the others.
         let (stop_all, stopped) = watch::channel(false);
@@ -113,8 +133,10 @@ impl Processor {
         }
         let mut lag_interval = tokio::time::interval(LAG_INTERVAL);
         let mut outcome = Ok(());
+        let mut ages = LagAges::default();
         let learning = self.learn_on(&known);
-        tokio::pin!(learning);
+        let following = self.follow_partitions();
+        tokio::pin!(learning, following);
         loop {
             tokio::select! {
                 () = stopped_by(&mut stop), if !*stop_all.borrow() => {
@@ -133,8 +155,9 @@ impl Processor {
                         outcome = Err(ProcessorError::WorkerPanicked);
                     }
                 },
-                _ = lag_interval.tick() => self.observe().await,
+                _ = lag_interval.tick() => self.observe(&mut ages).await,
                 () = &mut learning, if self.parts.gate.is_shared() => {}
+                () = &mut following, if self.parts.gate.is_shared() => {}
             }
         }
     }
@@ -150,12 +173,17 @@ impl Processor {
         }
     }
 
-    async fn observe(&self) {
+    async fn observe(&self, ages: &mut LagAges) {
+        self.set_deaf(self.parts.gate.is_deaf());
         if let Ok(lags) = self.parts.log.lag(GROUP).await {
             let records: u64 = lags
                 .iter()
                 .map(|lag| lag.end.saturating_sub(lag.committed))
                 .sum();
+            let age = ages.look(&lags, Instant::now());
+            self.metrics
+                .lag_age_seconds
+                .set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
             self.metrics
                 .lag_records
                 .set(i64::try_from(records).unwrap_or(i64::MAX));
@@ -163,6 +191,19 @@ impl Processor {
         self.metrics.hot_bytes.set(
             i64::try_from(self.hot.iter().map(HotRuns::bytes).sum::<u64>()).unwrap_or(i64::MAX),
         );
+    }
+
+    /// The other processors cannot be heard, or can again.
+    fn set_deaf(&self, is_deaf: bool) {
+        self.status.send_if_modified(|current| {
+            let status = match (is_deaf, &*current) {
+                (true, Status::Running) => Status::Deaf,
+                (false, Status::Deaf) => Status::Running,
+                _ => return false,
+            };
+            *current = status;
+            true
+        });
     }
 
     /// A worker waits for the store, or goes on.

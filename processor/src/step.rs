@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use eventlog::StoredRecord;
+use schemas::ids::ProjectId;
 use store::StoreError;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -12,12 +13,16 @@ use crate::tables::Rows;
 use crate::{ProcessorError, rows};
 
 /// What became of some records.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Stored {
     /// Events whose rows are stored.
     pub events: u64,
+    /// The accepted ones among them by project: without those that were taken from the tables to be processed again.
+    pub accepted: Vec<(ProjectId, u64)>,
     /// What could not be read and has to go to the dead letters.
     pub poison: Vec<Poison>,
+    /// Records of which something could be read.
+    pub good_records: u64,
 }
 
 /// Folds the records' events, stores their rows, and lets the caches follow. After an error nothing is known to be
@@ -37,6 +42,8 @@ pub async fn store(
         messages,
         feedback,
         poison,
+        good_records,
+        accepted,
         ..
     } = computing(|| MicroBatch::fold(records));
     let working = Working::settle(&scopes, (deltas, repriced), sources).await?;
@@ -74,7 +81,8 @@ pub async fn store(
         stored.until = sources.fence.until().await?;
         match sources.tables.insert(&stored).await {
             // Too late, but nothing was lost meanwhile, or the fence would say so: the rows are as good as before.
-            Err(StoreError::Fenced) => sources.metrics.fenced_inserts.inc(),
+            Err(StoreError::Fenced) => {}
+            Err(error @ StoreError::Refused { .. }) => return Err(ProcessorError::Refused(error)),
             outcome => break outcome?,
         }
     }
@@ -83,7 +91,16 @@ pub async fn store(
     let events = stored.events.len() as u64;
     drop(stored);
     working.stored(sources);
-    Ok(Stored { events, poison })
+    Ok(Stored {
+        events,
+        accepted: scopes
+            .iter()
+            .map(|scope| scope.project.clone())
+            .zip(accepted)
+            .collect(),
+        poison,
+        good_records,
+    })
 }
 
 /// Runs a long stretch of computing. On a runtime of several threads its other tasks move to another one meanwhile.

@@ -113,7 +113,16 @@ pub trait Tables: Send + Sync {
         since: Option<i64>,
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError>;
+
+    /// The number of partitions that all processors place records by; `None` when none has done so yet.
+    async fn placed_by(&self) -> Result<Option<u32>, StoreError>;
+
+    /// Writes that number down.
+    async fn place_by(&self, partitions: u32) -> Result<(), StoreError>;
 }
+
+/// Under which name the number of partitions is kept.
+const PLACED_BY: &str = "log.partitions";
 
 #[async_trait]
 impl Tables for Store {
@@ -198,6 +207,19 @@ impl Tables for Store {
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError> {
         Store::waiting_parents(self, since, each).await
+    }
+
+    async fn placed_by(&self) -> Result<Option<u32>, StoreError> {
+        let Some(value) = self.deployment_value(PLACED_BY).await? else {
+            return Ok(None);
+        };
+        let unreadable = |_| StoreError::Shape(format!("{PLACED_BY} is not a number: {value}"));
+        value.parse().map(Some).map_err(unreadable)
+    }
+
+    async fn place_by(&self, partitions: u32) -> Result<(), StoreError> {
+        self.set_deployment_value(PLACED_BY, &partitions.to_string())
+            .await
     }
 }
 

@@ -15,6 +15,8 @@ use crate::processor::{Processor, stopped_by};
 use crate::{GROUP, ProcessorError};
 use storing::Halt;
 
+mod placing;
+mod refusal;
 mod storing;
 
 /// The largest record a log takes.
@@ -35,6 +37,10 @@ pub(crate) struct Worker {
     unproven: BTreeMap<u32, Unproven>,
     /// It has partitions by now that may have been another process's.
     is_new_owner: bool,
+    /// The number of partitions that records are placed by; `None` where they are as they lie.
+    placed_by: Option<u32>,
+    /// Records that could not be processed since the last one that could.
+    bad_in_a_row: u64,
 }
 
 /// The records somebody else may have begun to store without committing them.
@@ -98,6 +104,8 @@ impl Worker {
             generation: 0,
             unproven: BTreeMap::new(),
             is_new_owner: false,
+            placed_by: None,
+            bad_in_a_row: 0,
         }
     }
 
@@ -110,6 +118,7 @@ impl Worker {
             match self.serve().await {
                 Ok(()) | Err(Halt::Stopped) => return Ok(()),
                 Err(Halt::Failed(error)) => return Err(error),
+                Err(Halt::Refused(error)) => return Err(ProcessorError::Refused(error)),
                 Err(Halt::Lost) => {
                     tracing::warn!("a worker lost its partitions while it had records in hand");
                     self.processor.metrics.lost_steps.inc();

@@ -38,7 +38,6 @@ pub(crate) struct Parts {
     pub(crate) prices: Prices,
     /// Of the processor, if there is one here.
     pub(crate) processor_metrics: Option<processor::Metrics>,
-    pub(crate) gate: processor::Gate,
     pub(crate) router: Router,
 }
 
@@ -119,7 +118,6 @@ pub(crate) async fn open(running: &Running, folder: Option<&DataFolder>) -> anyh
         is_restored,
         prices,
         processor_metrics,
-        gate: processor::Gate::default(),
         router,
     })
 }

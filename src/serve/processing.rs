@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use processor::jobs::{JobParts, PIECE_ROWS, Runner};
-use processor::{Processor, Status};
+use processor::{Gate, Processor, ProcessorError, Status};
 use tokio::sync::watch;
 
 use super::Running;
@@ -17,6 +17,11 @@ use super::parts::Parts;
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// The longest such pause: a person has to look, but a disk that has space again needs none.
 const PAUSE_MOST: Duration = Duration::from_secs(60);
+
+/// Runs in a row that may end with everything refused: tables that are being migrated are there after a while.
+const RESTARTS_MAX: u32 = 5;
+/// What readiness says of a processor that is not run again.
+const STAYS_STOPPED: &str = "stopped: nothing can be processed as it is; the log of the server says why, mend it and start again";
 
 /// Processes until `stop` becomes true and the micro-batch in hand is committed.
 pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receiver<bool>) {
@@ -32,27 +37,46 @@ pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receive
         () = ready => {}
         _ = stop.wait_for(|stopped| *stopped) => return,
     }
+    // Over a log of its own, a process is the only one that writes into its tables.
+    let (gate, keeper) = match &parts.hearing {
+        Some(control) => {
+            let (gate, keeper) = Gate::shared(control.clone());
+            (gate, Some(keeper))
+        }
+        None => (Gate::default(), None),
+    };
     let runner = Runner::new(JobParts {
         store: parts.store.clone(),
         log: parts.topics.events.clone(),
-        gate: parts.gate.clone(),
+        gate: gate.clone(),
         prices: parts.prices.subscribe(),
         piece_rows: PIECE_ROWS,
         retention_minute: running.config.retention_minute,
     });
-    tokio::join!(
-        runner.run(stop.clone()),
-        process(&running, &parts, metrics, stop)
-    );
+    let (stop_keeper, keeper_stopped) = watch::channel(false);
+    let work = async {
+        tokio::join!(
+            runner.run(stop.clone()),
+            process(&running, (&parts, gate), metrics, stop)
+        );
+        // The others wait for this process for as long as it has work in hand.
+        stop_keeper.send_replace(true);
+    };
+    let keeping = async {
+        if let Some(keeper) = keeper {
+            keeper.run(keeper_stopped).await;
+        }
+    };
+    tokio::join!(work, keeping);
 }
 
 async fn process(
     running: &Running,
-    parts: &Parts,
+    (parts, gate): (&Parts, Gate),
     metrics: processor::Metrics,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut pause = PAUSE_FIRST;
+    let mut failures = Failures::default();
     loop {
         let processor = Processor::new(
             running.config.processor.clone(),
@@ -61,7 +85,7 @@ async fn process(
                 dead_letters: parts.topics.dead_letters.clone(),
                 tables: Arc::new(parts.store.clone()),
                 prices: parts.prices.subscribe(),
-                gate: parts.gate.clone(),
+                gate: gate.clone(),
             },
             metrics.clone(),
         );
@@ -69,15 +93,54 @@ async fn process(
         let outcome = processor.run(stop.clone()).await;
         following.abort();
         let Err(error) = outcome else { return };
+        if !failures.lets_restart(&error, metrics.batch_events.get_sample_count()) {
+            running.health.missing(Part::Processor, STAYS_STOPPED);
+            tracing::error!(error.message = %error, "the processor stays stopped until this process is started again; events wait in the log");
+            let _ = stop.wait_for(|stopped| *stopped).await;
+            return;
+        }
         running.health.missing(
             Part::Processor,
             "stopped by a failure; the log of the server says which",
         );
+        let pause = failures.pause();
         tracing::error!(error.message = %error, processor.pause_ms = pause.as_millis(), "the processor stopped; events wait in the log");
         tokio::select! {
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MOST),
+            () = tokio::time::sleep(pause) => {}
             _ = stop.wait_for(|stopped| *stopped) => return,
         }
+    }
+}
+
+/// Failures of the processor, and what they let be tried.
+#[derive(Debug, Default)]
+struct Failures {
+    /// In a row, with nothing committed in between.
+    count: u32,
+    batches: u64,
+    pauses: u32,
+}
+
+impl Failures {
+    /// Whether another run may come to another end; `batches` counts what was ever committed.
+    fn lets_restart(&mut self, error: &ProcessorError, batches: u64) -> bool {
+        if batches > self.batches {
+            self.count = 0;
+        }
+        self.batches = batches;
+        self.count += 1;
+        match error {
+            ProcessorError::AllBad { .. } => false,
+            ProcessorError::AllRefused(_) => self.count <= RESTARTS_MAX,
+            _ => true,
+        }
+    }
+
+    /// The pause before the next run.
+    fn pause(&mut self) -> Duration {
+        let pause = PAUSE_FIRST.saturating_mul(1 << self.pauses.min(10));
+        self.pauses += 1;
+        pause.min(PAUSE_MOST)
     }
 }
 
@@ -91,10 +154,44 @@ async fn follow(running: Running, mut status: watch::Receiver<Status>) {
             Status::Waiting => running
                 .health
                 .missing(Part::Processor, "waiting for ClickHouse"),
+            Status::Deaf => running.health.missing(
+                Part::Processor,
+                "does not hear the other processors on the control topic",
+            ),
             Status::Stopped => running.health.missing(Part::Processor, "stopped"),
         }
         if status.changed().await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::StoreError;
+
+    use super::*;
+
+    fn refused() -> ProcessorError {
+        ProcessorError::AllRefused(StoreError::Refused {
+            code: 16,
+            message: String::new(),
+        })
+    }
+
+    #[test]
+    fn a_processor_that_only_fails_is_left_stopped_and_one_that_gets_on_is_not() {
+        let mut failures = Failures::default();
+        assert!((0..RESTARTS_MAX).all(|_| failures.lets_restart(&refused(), 0)));
+        assert!(!failures.lets_restart(&refused(), 0));
+        let mut failures = Failures::default();
+        assert!((0..50).all(|batches| failures.lets_restart(&refused(), batches)));
+        let bad = ProcessorError::AllBad {
+            records: 100,
+            reason: String::new(),
+        };
+        assert!(!failures.lets_restart(&bad, 60));
+        assert!((0..50).all(|_| failures.lets_restart(&ProcessorError::WorkerPanicked, 60)));
+        assert!((0..50).all(|_| failures.pause() <= PAUSE_MOST));
     }
 }

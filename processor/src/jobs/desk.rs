@@ -1,6 +1,7 @@
 //! What every job needs while it runs: its row, the word to stop, and the way to wait for the processor.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,7 +39,13 @@ pub(crate) struct Desk {
     gone: watch::Receiver<bool>,
     heart: JoinHandle<()>,
     is_finishing: bool,
+    /// By how many partitions records were placed when something was last appended or the log's ends were looked at;
+    /// [`UNSETTLED`] when the log had another number of them.
+    placed_by: AtomicU32,
 }
+
+/// No number of partitions.
+const UNSETTLED: u32 = u32::MAX;
 
 impl Drop for Desk {
     fn drop(&mut self) {
@@ -57,6 +64,7 @@ impl Desk {
             gone,
             heart,
             is_finishing: false,
+            placed_by: AtomicU32::new(0),
         }
     }
 
@@ -99,6 +107,19 @@ impl Desk {
         Ok(())
     }
 
+    /// An error when the job is another runner's by now, or cancelled: asked of the table, for what must not be done
+    /// by two. To be asked behind the closed gate, where the other one cannot begin.
+    pub(crate) async fn is_mine(&self) -> Result<(), JobError> {
+        let Job { job_id, runner, .. } = &self.job;
+        let is_mine = self
+            .parts
+            .store
+            .jobs()
+            .beat(job_id, runner, now_ms())
+            .await?;
+        is_mine.then_some(()).ok_or(JobError::Gone)
+    }
+
     /// Does what takes long, unless the process stops: then it is dropped in the middle, so it has to be something that
     /// can be done again.
     pub(crate) async fn unless_stopped<T, E>(
@@ -118,8 +139,17 @@ impl Desk {
 
     /// Where the log ends now.
     pub(crate) async fn log_ends(&self) -> Result<Ends, JobError> {
+        self.placed_by.store(self.placing(), Ordering::Release);
         let lags = self.parts.log.lag(GROUP).await?;
         Ok(lags.iter().map(|lag| (lag.partition, lag.end)).collect())
+    }
+
+    fn placing(&self) -> u32 {
+        let placed_by = self.parts.gate.placed_by();
+        match placed_by == 0 || placed_by == self.parts.log.partitions() {
+            true => placed_by,
+            false => UNSETTLED,
+        }
     }
 
     /// Appends records, durably when it returns, and notes where they ended up.
@@ -128,6 +158,11 @@ impl Desk {
         records: Vec<Record>,
         ends: &mut Ends,
     ) -> Result<(), JobError> {
+        let placing = self.placing();
+        let before = self.placed_by.swap(placing, Ordering::AcqRel);
+        if before != placing {
+            self.placed_by.store(UNSETTLED, Ordering::Release);
+        }
         let appends = records
             .into_iter()
             .map(|record| self.parts.log.append(record));
@@ -145,8 +180,24 @@ impl Desk {
         self.is_finishing = true;
     }
 
-    /// Waits until the processor has stored and committed everything below these offsets.
+    /// Waits until the processors have stored and committed everything below these offsets, wherever it was moved.
     pub(crate) async fn processed_up_to(&mut self, ends: &Ends) -> Result<(), JobError> {
+        let mut ends = ends.clone();
+        loop {
+            let before = self.placed_by.load(Ordering::Acquire);
+            self.committed_up_to(&ends).await?;
+            let now = self.placing();
+            if now == before && now != UNSETTLED {
+                return Ok(());
+            }
+            // Some of it may have been appended again elsewhere before it was committed where it lay.
+            self.go_on()?;
+            tokio::time::sleep(LAG_INTERVAL).await;
+            ends = self.log_ends().await?;
+        }
+    }
+
+    async fn committed_up_to(&self, ends: &Ends) -> Result<(), JobError> {
         loop {
             let lags = self.parts.log.lag(GROUP).await?;
             let is_behind = lags.iter().any(|lag| {

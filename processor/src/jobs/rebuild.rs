@@ -18,7 +18,7 @@ use store::reads::Cursor;
 use store::rebuild::{FoldEvent, Rebuild};
 
 use super::desk::Desk;
-use super::{JobError, now_ms};
+use super::{EXCHANGE_TIME, JobError, now_ms};
 use shadow::Shadow;
 
 /// How far each time reaches back behind a quiet moment: clocks are set back a little now and then.
@@ -44,7 +44,11 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
 }
 
 async fn compare_and_exchange(desk: &mut Desk, tables: &Rebuild) -> Result<(), JobError> {
-    tables.prepare().await?;
+    {
+        // Whoever had the job before may be asleep in front of the exchange: behind the gate, it finds out first.
+        let _closed = desk.parts.gate.close().await;
+        tables.prepare().await?;
+    }
     let shadow = Shadow::new(&desk.parts).await?;
     let mut since_ms = quiet_moment(desk).await;
     let days = tables.event_days().await?;
@@ -67,7 +71,7 @@ async fn compare_and_exchange(desk: &mut Desk, tables: &Rebuild) -> Result<(), J
     tables.compare(None).await?;
     desk.go_on()?;
 
-    let closed = desk.parts.gate.close().await;
+    let mut closed = desk.parts.gate.close().await;
     let events = tables.events_since(since_ms - OVERLAP_MS).await?;
     fold(desk, &shadow, events, false).await?;
     let suspects = tables.suspect(compared_ms).await?;
@@ -75,6 +79,10 @@ async fn compare_and_exchange(desk: &mut Desk, tables: &Rebuild) -> Result<(), J
     let mut report = RebuildReport::default();
     if desk.job.kind == JobKind::Rebuild {
         report.carried_over = tables.carry_over().await?;
+        desk.is_mine().await?;
+        if closed.left() < EXCHANGE_TIME {
+            return Err(JobError::Opened);
+        }
         let exchanged = tables.exchange().await;
         // Whether it worked or not: nothing that is remembered of any run is certain now.
         closed.tables_replaced();

@@ -16,6 +16,7 @@ mod tally;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use schemas::ids::{AppId, ProjectId};
 use schemas::job::{Retention as Asked, RetentionReport};
 use schemas::record::RecordHeader;
@@ -26,7 +27,9 @@ use store::retention::{BackEvent, Day, DayTable, Limit, Retention, Unsettled};
 use tally::{Pending, Tally};
 
 use super::desk::{Desk, Ends, record};
-use super::{JobError, now_ms};
+use super::{EXCHANGE_TIME, JobError, now_ms};
+use crate::decode::AGAIN;
+use crate::gate::Closed;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Copies of one day before it is left for the next time: it is so old that hardly anything is written into it.
@@ -198,9 +201,13 @@ impl Work<'_> {
             self.stand.pending = Some(pending);
             self.desk.stand_at(&self.stand).await?;
             let stays = self.desk.unless_stopped(self.tables.copy(day)).await?;
-            let closed = self.desk.parts.gate.close().await;
+            let mut closed = self.desk.parts.gate.close().await;
             if self.tables.mark(day).await? == mark {
-                let put = self.swap(day, stays).await;
+                self.desk.is_mine().await?;
+                if closed.left() < EXCHANGE_TIME {
+                    return Err(JobError::Opened);
+                }
+                let put = self.swap(day, stays, &closed).await;
                 if day.table == DayTable::Runs {
                     // Whether it worked or not: nothing that is remembered of these runs is certain now.
                     closed.tables_changed();
@@ -219,10 +226,11 @@ impl Work<'_> {
 
     /// Puts the copy in place. Whether it did is not known after some errors: then it is done again, which changes
     /// nothing that was done, once no earlier try can come in late. The gate has to be closed all the while.
-    async fn swap(&self, day: &Day, stays: bool) -> Result<(), JobError> {
+    async fn swap(&self, day: &Day, stays: bool, closed: &Closed) -> Result<(), JobError> {
         let mut outcome = self.tables.put_in_place(day, stays).await;
         for _ in 1..SWAP_TRIES {
             match outcome {
+                _ if outcome.is_err() && closed.left() < EXCHANGE_TIME => break,
                 Ok(()) => return Ok(()),
                 Err(error) if is_certain(&error) => return Err(error.into()),
                 Err(ref error) => {
@@ -351,7 +359,10 @@ impl Work<'_> {
         }
         payload.extend_from_slice(b"]}");
         self.stand.brought_back += batch.len() as u64;
-        let events = record((header.key(), header.encode(), payload));
+        let mut events = record((header.key(), header.encode(), payload));
+        events
+            .headers
+            .push((AGAIN.to_owned(), Bytes::from_static(b"1")));
         self.desk.append(vec![events], ends).await
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use chrono::Utc;
 use eventlog::{LogError, Member, StoredRecord};
+use store::StoreError;
 use tokio::sync::Mutex;
 
 use super::Worker;
@@ -24,6 +25,8 @@ pub(super) enum Halt {
     Stopped,
     /// They are another member's, from the last commit on.
     Lost,
+    /// The store takes no rows of some of them.
+    Refused(StoreError),
     /// A person has to look; they stay in the log.
     Failed(ProcessorError),
 }
@@ -32,6 +35,7 @@ impl From<ProcessorError> for Halt {
     fn from(error: ProcessorError) -> Self {
         match error {
             ProcessorError::Lost => Self::Lost,
+            ProcessorError::Refused(error) => Self::Refused(error),
             // All that may pass is waited for, until the word to stop.
             ProcessorError::Store(error) if error.is_retryable() => Self::Stopped,
             ProcessorError::Log(error) if error.is_retryable() => Self::Stopped,
@@ -40,30 +44,73 @@ impl From<ProcessorError> for Halt {
     }
 }
 
+/// What to commit by partition when these records are done with.
+fn next_offsets(records: &[StoredRecord]) -> BTreeMap<u32, u64> {
+    let mut next = BTreeMap::new();
+    for record in records {
+        let offset = next.entry(record.position.partition).or_insert(0);
+        *offset = record.position.offset.saturating_add(1).max(*offset);
+    }
+    next
+}
+
 impl Worker {
     /// Stores what the records say, then commits them.
     pub(super) async fn process(
         &mut self,
         member: &mut dyn Member,
-        records: Vec<StoredRecord>,
+        mut records: Vec<StoredRecord>,
     ) -> Result<(), Halt> {
         let started = Instant::now();
-        let careful = self.takes_care_of(&records) | records.iter().any(decode::is_settle);
-        let pass = self.pass().await?;
-        let (_pass, Stored { events, poison }) =
-            self.store(member, pass, &records, careful).await?;
-        self.bury(&records, &poison).await?;
-        self.commit(member, &records).await?;
+        let needs_care = |record| decode::is_settle(record) || decode::is_moved(record);
+        let mut careful = self.takes_care_of(&records) | records.iter().any(needs_care);
+        let next = next_offsets(&records);
+        let (_pass, stored) = loop {
+            let pass = self.pass().await?;
+            let misplaced = self.misplaced(&mut records);
+            self.put_in_place(misplaced).await?;
+            match self.store_good(member, &pass, &records, careful).await? {
+                Some(stored) => break (pass, stored),
+                // What was read of the tables may be old, and some rows may be stored. The records are still in hand.
+                None => careful = true,
+            }
+            self.hot.clear();
+        };
+        self.count_bad(&records, &stored)?;
+        self.bury(&records, &stored.poison).await?;
+        self.commit(member, next).await?;
         let metrics = &self.processor.metrics;
-        metrics.stored_events.inc_by(events);
-        metrics.batch_events.observe(events as f64);
+        for (project, events) in &stored.accepted {
+            metrics.stored_events.add(project.as_str(), *events);
+        }
+        metrics.batch_events.observe(stored.events as f64);
         metrics
             .batch_seconds
             .observe(started.elapsed().as_secs_f64());
         Ok(())
     }
 
-    fn tables(&self) -> Patient {
+    /// Stops the processor when so many records in a row are bad that it is not the records.
+    fn count_bad(&mut self, records: &[StoredRecord], stored: &Stored) -> Result<(), Halt> {
+        if stored.good_records > 0 {
+            self.bad_in_a_row = 0;
+        } else {
+            self.bad_in_a_row += records.len() as u64;
+        }
+        match stored.poison.last() {
+            Some(last)
+                if self.bad_in_a_row >= u64::from(self.processor.config.poison_stop_records) =>
+            {
+                Err(Halt::Failed(ProcessorError::AllBad {
+                    records: self.bad_in_a_row,
+                    reason: last.code.as_str().to_owned(),
+                }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn tables(&self) -> Patient {
         Patient {
             processor: self.processor.clone(),
             stop: self.stop.clone(),
@@ -72,7 +119,7 @@ impl Worker {
 
     /// Passes the gate, and learns what happened to the tables behind it and while their runs were another process's.
     async fn pass(&mut self) -> Result<Pass, Halt> {
-        let gate = &self.processor.parts.gate;
+        let gate = self.processor.parts.gate.clone();
         let mut stop = self.stop.clone();
         let pass = tokio::select! {
             pass = gate.pass() => pass,
@@ -90,6 +137,11 @@ impl Worker {
             }
         };
         learned.map_err(ProcessorError::from)?;
+        let is_old = is_replaced(self.generation, pass.generation()) || self.placed_by.is_none();
+        if is_old && self.processor.parts.gate.is_shared() {
+            let learned = self.processor.learn_placing(&tables).await;
+            self.placed_by = Some(learned.map_err(ProcessorError::from)?);
+        }
         self.generation = pass.generation();
         if std::mem::take(&mut self.is_new_owner) && gate.is_shared() {
             let caught_up = self.known.catch_up(&tables).await;
@@ -98,48 +150,39 @@ impl Worker {
         Ok(pass)
     }
 
-    /// Makes rows of the records and stores them. What lasted longer than its leases is done anew: its records are
-    /// still in hand, but what was read of the tables for them may be old.
-    async fn store(
+    /// Makes rows of the records and stores them; `None` when that lasted longer than its leases and has to be done
+    /// anew.
+    pub(super) async fn store(
         &mut self,
         member: &mut dyn Member,
-        mut pass: Pass,
+        pass: &Pass,
         records: &[StoredRecord],
-        mut careful: bool,
-    ) -> Result<(Pass, Stored), Halt> {
+        careful: bool,
+    ) -> Result<Option<Stored>, Halt> {
         let tables = self.tables();
-        let processor = self.processor.clone();
-        loop {
-            let leases = Leases {
-                member: Mutex::new(member),
-                pass: &pass,
-                began: Instant::now(),
-                stop: &self.stop,
-                pause_max: processor.config.retry_pause_max,
-            };
-            let prices = processor.parts.prices.borrow().clone();
-            let sources = Sources {
-                tables: &tables,
-                hot: &self.hot,
-                known: &self.known,
-                prices: &prices,
-                metrics: &processor.metrics,
-                fence: &leases,
-                careful,
-            };
-            let stored = step::store(records, sources, Utc::now().timestamp_millis()).await;
-            match stored {
-                Ok(stored) => return Ok((pass, stored)),
-                Err(ProcessorError::Lapsed) if !*self.stop.borrow() => {
-                    // Some of it may be stored.
-                    careful = true;
-                    self.hot.clear();
-                    drop(pass);
-                    pass = self.pass().await?;
-                }
-                Err(ProcessorError::Lapsed) => return Err(Halt::Stopped),
-                Err(error) => return Err(error.into()),
-            }
+        let processor = &self.processor;
+        let leases = Leases {
+            member: Mutex::new(member),
+            pass,
+            began: Instant::now(),
+            stop: &self.stop,
+            pause_max: processor.config.retry_pause_max,
+        };
+        let prices = processor.parts.prices.borrow().clone();
+        let sources = Sources {
+            tables: &tables,
+            hot: &self.hot,
+            known: &self.known,
+            prices: &prices,
+            metrics: &processor.metrics,
+            fence: &leases,
+            careful,
+        };
+        match step::store(records, sources, Utc::now().timestamp_millis()).await {
+            Ok(stored) => Ok(Some(stored)),
+            Err(ProcessorError::Lapsed) if *self.stop.borrow() => Err(Halt::Stopped),
+            Err(ProcessorError::Lapsed) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -166,10 +209,10 @@ impl Worker {
                     return Err(Halt::Stopped);
                 }
             }
+            let project = decode::header(source).map(|header| header.project);
             self.processor
                 .metrics
-                .dead_lettered_events
-                .inc_by(bad.events);
+                .dead_lettered(project.as_ref().ok(), bad);
         }
         Ok(())
     }
@@ -177,13 +220,8 @@ impl Worker {
     async fn commit(
         &mut self,
         member: &mut dyn Member,
-        records: &[StoredRecord],
+        next: BTreeMap<u32, u64>,
     ) -> Result<(), Halt> {
-        let mut next = BTreeMap::new();
-        for record in records {
-            let offset = next.entry(record.position.partition).or_insert(0);
-            *offset = record.position.offset.saturating_add(1).max(*offset);
-        }
         for (partition, offset) in next {
             let mut pause = Pause::new(self.processor.config.retry_pause_max);
             loop {

@@ -110,4 +110,12 @@ impl Tables for HeldTables {
     ) -> Result<u64, StoreError> {
         self.tables.waiting_parents(since, each).await
     }
+
+    async fn placed_by(&self) -> Result<Option<u32>, StoreError> {
+        self.tables.placed_by().await
+    }
+
+    async fn place_by(&self, partitions: u32) -> Result<(), StoreError> {
+        self.tables.place_by(partitions).await
+    }
 }

@@ -6,10 +6,14 @@ mod deployment;
 mod fold;
 mod held_tables;
 mod memory_tables;
+mod poison;
+mod processes;
 mod rebuild;
 mod recalculate;
 mod reference;
 mod retention;
+mod several;
+mod several_jobs;
 mod worker;
 mod zombie;
 

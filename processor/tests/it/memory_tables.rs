@@ -9,7 +9,7 @@ use processor::batch::Scope;
 use processor::tables::{Rows, Tables};
 use serde_json::{Value, json};
 use store::StoreError;
-use store::rows::{RunRow, RunStatus};
+use store::rows::{EventRow, RunRow, RunStatus};
 use store::states::{Child, ChildSum, StoredRun, StoredTotals, run_hash};
 
 /// Project, app, run.
@@ -34,6 +34,9 @@ struct Contents {
     interruption: Option<u64>,
     is_away: bool,
     refuses: bool,
+    /// Runs with this in their name are refused, with this code.
+    refused: Option<(String, u32)>,
+    placed_by: Option<u32>,
 }
 
 impl Contents {
@@ -72,6 +75,11 @@ impl MemoryTables {
     /// Inserts fail for good, or no longer.
     pub(crate) fn set_refusing(&self, refuses: bool) {
         self.0.lock().unwrap().refuses = refuses;
+    }
+
+    /// Inserts with such a run in them are refused as a whole by the server from now on, with this code.
+    pub(crate) fn refuse_runs(&self, name: &str, code: u32) {
+        self.0.lock().unwrap().refused = Some((name.to_owned(), code));
     }
 
     fn contents(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
@@ -255,6 +263,16 @@ impl Tables for MemoryTables {
         if contents.refuses {
             return Err(StoreError::Shape("refused, says the test".to_owned()));
         }
+        if let Some((name, code)) = &contents.refused
+            && rows.runs.iter().any(|row| row.run_id.contains(name))
+        {
+            let message = "says the test".to_owned();
+            let code = *code;
+            // What came before it is stored.
+            let events: Vec<_> = rows.events.iter().map(owned_event).collect();
+            contents.events.extend(events);
+            return Err(StoreError::Refused { code, message });
+        }
         let interruption = contents.interruption.take();
         let keeps =
             |part: i64| interruption.is_none_or(|seed| seed >> (part.rem_euclid(61)) & 1 == 1);
@@ -263,12 +281,7 @@ impl Tables for MemoryTables {
             .iter()
             .filter(|row| keeps(row.timestamp / DAY_MS))
         {
-            contents.events.insert((
-                row.project_id.to_owned(),
-                row.app_id.to_owned(),
-                row.timestamp,
-                row.event_id,
-            ));
+            contents.events.insert(owned_event(row));
         }
         for row in rows
             .feedback
@@ -345,6 +358,20 @@ impl Tables for MemoryTables {
         }
         Ok(count)
     }
+
+    async fn placed_by(&self) -> Result<Option<u32>, StoreError> {
+        Ok(self.contents()?.placed_by)
+    }
+
+    async fn place_by(&self, partitions: u32) -> Result<(), StoreError> {
+        self.contents()?.placed_by = Some(partitions);
+        Ok(())
+    }
+}
+
+fn owned_event(row: &EventRow<'_>) -> (String, String, i64, u128) {
+    let (project, app) = (row.project_id.to_owned(), row.app_id.to_owned());
+    (project, app, row.timestamp, row.event_id)
 }
 
 fn owned(row: &RunRow<'_>) -> Row {

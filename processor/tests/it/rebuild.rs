@@ -23,7 +23,7 @@ fn now_ms() -> i64 {
 }
 
 /// Events of runs in trees, some of them in circles, over days, with marks before and after their runs.
-fn events(random: &mut StdRng, runs: std::ops::Range<usize>) -> Vec<Value> {
+pub(crate) fn events(random: &mut StdRng, runs: std::ops::Range<usize>) -> Vec<Value> {
     let mut events = Vec::new();
     for at in runs.clone() {
         let run = format!("r{at}");

@@ -19,9 +19,9 @@ use crate::memory_tables::MemoryTables;
 
 pub(crate) struct Running {
     log: MemoryLog,
-    dead_letters: MemoryLog,
+    pub(crate) dead_letters: MemoryLog,
     pub(crate) metrics: Metrics,
-    status: watch::Receiver<Status>,
+    pub(crate) status: watch::Receiver<Status>,
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<(), ProcessorError>>,
 }
@@ -78,13 +78,18 @@ impl Running {
             .expect("drains");
     }
 
+    /// What it ended with, by itself.
+    pub(crate) async fn ended(self) -> Result<(), ProcessorError> {
+        self.task.await.unwrap()
+    }
+
     pub(crate) async fn stop(self) -> Result<(), ProcessorError> {
         self.stop.send_replace(true);
         self.task.await.unwrap()
     }
 }
 
-fn event(run: usize) -> Value {
+pub(crate) fn event(run: usize) -> Value {
     json!({"name": "agent_end", "run_id": format!("r{run}"), "timestamp": 1_795_132_800_000i64 + run as i64})
 }
 
@@ -123,7 +128,7 @@ async fn what_was_appended_is_stored_and_counted_p4() {
     let metrics = running.metrics.clone();
     running.stop().await.unwrap();
     assert_eq!(metrics.stored_events.get(), 200);
-    assert_eq!(metrics.dead_lettered_events.get(), 0);
+    assert_eq!(metrics.dead_lettered_total(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,7 +216,7 @@ async fn what_cannot_be_read_goes_to_the_dead_letters_once_and_the_rest_flows_p1
     assert_eq!(
         (
             running.metrics.stored_events.get(),
-            running.metrics.dead_lettered_events.get()
+            running.metrics.dead_lettered_total()
         ),
         (2, 3),
         "(P4)"

@@ -181,4 +181,12 @@ impl Tables for ShadowTables {
     ) -> Result<u64, StoreError> {
         Tables::waiting_parents(&self.0, since, each).await
     }
+
+    async fn placed_by(&self) -> Result<Option<u32>, StoreError> {
+        Tables::placed_by(&self.0).await
+    }
+
+    async fn place_by(&self, partitions: u32) -> Result<(), StoreError> {
+        Tables::place_by(&self.0, partitions).await
+    }
 }
