@@ -45,8 +45,8 @@ test-rust: engine kafka-jars
 	cargo test --locked --workspace
 
 # The real clients live in an environment of their own: their pinned dependencies exclude those of the test tools.
-test-python: engine $(VENV)/ready $(CLIENTS)/ready
-	cargo build --locked --workspace --bin spindle
+test-python: engine kafka-jars $(VENV)/ready $(CLIENTS)/ready
+	cargo test --locked --workspace --test live --no-run
 	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
 
 # Images, compose, chart, alerts and dashboard, as far as they can be checked without an engine that runs containers.

@@ -19,6 +19,7 @@ mod paging;
 mod prices;
 mod process;
 mod reference;
+mod stand;
 mod stops;
 mod tenancy;
 mod threads;

@@ -1,5 +1,7 @@
-"""The real server, started once for all tests of this folder and stopped as an operator would."""
+"""The real server, started once for all tests of this folder and stopped as an operator would: as one process, and as
+tiers over a broker and a ClickHouse server behind one address."""
 
+import json
 import os
 import pathlib
 import signal
@@ -16,6 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("SPINDLE_BIN", "target/debug/spindle"))
 CLIENTS_PYTHON = os.environ.get("CLIENTS_PYTHON", "target/clients/bin/python")
 READY_WITHIN_S = 60
+# A broker, an engine and four processes; and the suite in Rust that starts them may have to be linked first.
+STANDS_WITHIN_S = 600
 VISIBLE_WITHIN_S = 30
 
 
@@ -85,29 +89,67 @@ class Server:
         assert self.process.wait(60) == 0, self.logs()
 
 
-def running_server(folder):
+class Tiers(Server):
+    """A deployment of tiers, which the suite in Rust starts; see tests/live/stand.rs."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        test = "stand::a_deployment_stands_behind_one_address_and_ends_in_order"
+        command = ["cargo", "test", "--locked", "--workspace", "--test", "live", "--", "--exact", "--nocapture", test]
+        self.log = open(folder / "stand.log", "w+")
+        self.log_paths = []
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "SPINDLE_TEST_STAND": str(folder)},
+            stdin=subprocess.PIPE,
+            stdout=self.log,
+            stderr=self.log,
+        )
+        stand = json.loads(self.wait(self.stand, STANDS_WITHIN_S))
+        self.url, self.key, self.token = stand["url"], stand["key"], stand["token"]
+        self.log_paths = [pathlib.Path(path) for path in stand["logs"]]
+
+    def stand(self):
+        path = self.folder / "stand.json"
+        return path.read_text() if path.exists() else None
+
+    def logs(self):
+        logs = [path.read_text()[-20000:] for path in self.log_paths if path.exists()]
+        return "\n".join([*logs, super().logs()])
+
+    def stop(self):
+        self.process.stdin.close()
+        assert self.process.wait(120) == 0, self.logs()
+
+
+WAYS = {"one_process": Server, "tiers": Tiers}
+
+
+def running_server(way, folder):
     """A server from ready to stopped; what it logged holds no secret and no content (X2)."""
-    running = Server(folder)
+    running = WAYS[way](folder)
     try:
         yield running
-        running.stop()
         logged = running.logs()
+        running.stop()
+        logged += running.logs()
         assert running.key not in logged and running.token not in logged
         assert stub_openai.ANSWER not in logged
     finally:
         running.process.kill()
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory):
+@pytest.fixture(scope="session", params=WAYS)
+def server(request, tmp_path_factory):
     """The server most tests share."""
-    yield from running_server(tmp_path_factory.mktemp("server"))
+    yield from running_server(request.param, tmp_path_factory.mktemp("server"))
 
 
-@pytest.fixture
-def own_server(tmp_path):
+@pytest.fixture(params=WAYS)
+def own_server(request, tmp_path):
     """A server for a test that changes what the others rely on."""
-    yield from running_server(tmp_path)
+    yield from running_server(request.param, tmp_path)
 
 
 @pytest.fixture(scope="session")
