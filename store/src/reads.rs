@@ -126,16 +126,15 @@ impl BoundedQuery {
         ask: impl AsyncFn(Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let limit = self.client_limit();
+        // Boxed: readers are nested deep, and every level of them would carry all of it on the stack.
         if self.store.replicas.is_none() {
-            return within(limit, ask(self)).await;
+            return within(limit, Box::pin(ask(self))).await;
         }
-        within(limit, async {
-            match ask(self.clone()).await {
-                Err(StoreError::Unavailable(_)) => ask(self).await,
-                answer => answer,
-            }
-        })
-        .await
+        let again = self.clone();
+        match within(limit, Box::pin(ask(self))).await {
+            Err(StoreError::Unavailable(_)) => within(limit, Box::pin(ask(again))).await,
+            answer => answer,
+        }
     }
 
     /// The first row; none is an error.
