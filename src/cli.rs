@@ -10,7 +10,7 @@ use crate::admin::{self, AdminCommand};
 use crate::config::Config;
 use crate::jobs::{self, JobsCommand};
 use crate::serve::role::Role;
-use crate::{bench, health, logs, serve};
+use crate::{bench, health, logs, moving, serve};
 
 /// Observability backend for teams that run AI agents: events in, runs and costs out.
 #[derive(Parser)]
@@ -32,6 +32,20 @@ enum Command {
     Query(ServeArgs),
     /// Applies the migrations of the tables and makes the first credentials (`serve` does it by itself).
     Migrate(SettingsArgs),
+    /// Writes everything a stopped standalone server accepted into a file, for `replay`.
+    ExportLog {
+        /// Where to write it
+        file: PathBuf,
+        #[command(flatten)]
+        settings: SettingsArgs,
+    },
+    /// Appends what `export-log` wrote to the log of these settings; repeat it to go on after an interruption.
+    Replay {
+        #[command(flatten)]
+        what: moving::ReplayArgs,
+        #[command(flatten)]
+        settings: SettingsArgs,
+    },
     /// Says which settings are in force, where they come from and what is wrong with them.
     CheckConfig(SettingsArgs),
     /// Asks the running process of these settings how it is; exit code 1 if it is not well.
@@ -140,6 +154,16 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             let (config, _) = args.load(None)?;
             logs::start(&config.logs)?;
             serve::migrate::migrate(config)?;
+        }
+        Command::ExportLog { file, settings } => {
+            let (config, _) = settings.load(None)?;
+            logs::start(&config.logs)?;
+            moving::export(config, &file)?;
+        }
+        Command::Replay { what, settings } => {
+            let (config, _) = settings.load(None)?;
+            logs::start(&config.logs)?;
+            moving::replay(config, &what)?;
         }
         Command::CheckConfig(args) => {
             let (_, shown) = args.load(None)?;

@@ -15,6 +15,7 @@ mod dead_letters;
 mod health;
 mod jobs;
 mod logs;
+mod moving;
 mod serve;
 
 fn main() -> std::process::ExitCode {

@@ -15,7 +15,7 @@ pub(crate) mod http;
 mod late_log;
 mod metered;
 pub(crate) mod migrate;
-mod parts;
+pub(crate) mod parts;
 mod paths;
 mod process_metrics;
 mod processing;
@@ -23,7 +23,7 @@ mod reports;
 pub(crate) mod role;
 mod settle;
 mod snapshot;
-mod topics;
+pub(crate) mod topics;
 
 use std::sync::Arc;
 use std::time::Instant;

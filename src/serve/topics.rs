@@ -76,7 +76,10 @@ impl Late {
     }
 }
 
-async fn open(config: KafkaConfig, registry: &Registry) -> Result<Arc<dyn Log>, LogError> {
+pub(crate) async fn open(
+    config: KafkaConfig,
+    registry: &Registry,
+) -> Result<Arc<dyn Log>, LogError> {
     Ok(Arc::new(KafkaLog::open(config, registry).await?))
 }
 

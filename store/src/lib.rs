@@ -35,6 +35,7 @@ pub mod jobs;
 mod messages_read;
 pub mod metrics;
 pub mod migrations;
+pub mod moving;
 pub mod prices;
 pub mod reads;
 pub mod rebuild;

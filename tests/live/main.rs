@@ -15,6 +15,7 @@ mod kills;
 mod letters;
 mod listener;
 mod load;
+mod moving;
 mod paging;
 mod prices;
 mod process;

@@ -1,0 +1,307 @@
+//! The file: a line that says what it is, then frames, each a length and a compressed list of entries.
+//!
+//! A frame carries a checksum of its own. The first entry says which export it is, the last one how much there was, so
+//! that a file that was cut off is not taken for a whole one.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+/// What a file begins with.
+const MAGIC: &[u8] = b"spindle export 1\n";
+/// Bytes of entries gathered into one frame: enough for compression, little enough to hold.
+const FRAME_BYTES: usize = 4 << 20;
+/// Bytes of a frame at most, compressed or not: a record may be large, a damaged length is not believed (X1).
+const FRAME_BYTES_MAX: usize = 256 << 20;
+/// The level at which compressing takes less time than reading the events.
+const LEVEL: i32 = 3;
+
+/// One thing in the file.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Entry {
+    /// First: which export this is.
+    Begin {
+        /// Random.
+        id: u64,
+        /// When it was made, Unix milliseconds.
+        made_at_ms: i64,
+    },
+    /// Rows of a small table, as JSON.
+    Rows { table: String, rows: Vec<String> },
+    /// A record of the log.
+    Record(Exported),
+    /// Last: what was before.
+    End { records: u64, events: u64 },
+}
+
+/// A record of the log, and how many events it holds.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Exported {
+    pub(super) key: Vec<u8>,
+    pub(super) headers: Vec<(String, Vec<u8>)>,
+    pub(super) payload: Vec<u8>,
+    pub(super) events: u32,
+}
+
+/// Writes a file beside its place and puts it there when it is whole.
+pub(super) struct Writer {
+    file: BufWriter<File>,
+    frame: Vec<Entry>,
+    frame_bytes: usize,
+    records: u64,
+    events: u64,
+}
+
+impl Writer {
+    /// Begins a file at this path, which is replaced.
+    pub(super) fn create(path: &Path, made_at_ms: i64) -> anyhow::Result<Self> {
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = BufWriter::new(file);
+        file.write_all(MAGIC)?;
+        let mut writer = Self {
+            file,
+            frame: Vec::new(),
+            frame_bytes: 0,
+            records: 0,
+            events: 0,
+        };
+        writer.push(Entry::Begin {
+            id: rand::random(),
+            made_at_ms,
+        })?;
+        Ok(writer)
+    }
+
+    /// Adds an entry.
+    pub(super) fn push(&mut self, entry: Entry) -> anyhow::Result<()> {
+        self.frame_bytes += match &entry {
+            Entry::Record(record) => {
+                self.records += 1;
+                self.events += u64::from(record.events);
+                record.payload.len()
+            }
+            Entry::Rows { rows, .. } => rows.iter().map(String::len).sum(),
+            Entry::Begin { .. } | Entry::End { .. } => 0,
+        };
+        self.frame.push(entry);
+        if self.frame_bytes >= FRAME_BYTES {
+            self.write_frame()?;
+        }
+        Ok(())
+    }
+
+    fn write_frame(&mut self) -> anyhow::Result<()> {
+        let plain = postcard::to_allocvec(&self.frame).context("cannot encode a frame")?;
+        let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+        compressor.include_checksum(true)?;
+        let frame = compressor.compress(&plain)?;
+        let length = u32::try_from(frame.len()).context("a frame is too large")?;
+        self.file.write_all(&length.to_le_bytes())?;
+        self.file.write_all(&frame)?;
+        self.frame.clear();
+        self.frame_bytes = 0;
+        Ok(())
+    }
+
+    /// Events written so far.
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Ends the file; it is on disk when this returns.
+    pub(super) fn finish(mut self) -> anyhow::Result<(u64, u64)> {
+        let (records, events) = (self.records, self.events);
+        self.push(Entry::End { records, events })?;
+        self.write_frame()?;
+        let file = self
+            .file
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        Ok((records, events))
+    }
+}
+
+/// Reads a file, frame by frame.
+pub(super) struct Frames {
+    file: BufReader<File>,
+    at: u64,
+}
+
+impl Frames {
+    /// Opens a file at its first frame.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+        let mut file = BufReader::new(file);
+        let mut magic = vec![0; MAGIC.len()];
+        let read = file.read_exact(&mut magic);
+        if read.is_err() || magic != MAGIC {
+            bail!("{shown} is no export that this version can read");
+        }
+        Ok(Self {
+            file,
+            at: MAGIC.len() as u64,
+        })
+    }
+
+    /// Goes on where [`Frames::at`] was.
+    pub(super) fn seek(&mut self, at: u64) -> anyhow::Result<()> {
+        self.file.seek(SeekFrom::Start(at))?;
+        self.at = at;
+        Ok(())
+    }
+
+    /// Where the next frame begins.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The entries of the next frame; none at the end of the file.
+    pub(super) fn next(&mut self) -> anyhow::Result<Option<Vec<Entry>>> {
+        let mut length = [0; 4];
+        match self.file.read_exact(&mut length) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+        let length = u32::from_le_bytes(length) as usize;
+        if length > FRAME_BYTES_MAX {
+            bail!("the file is damaged at byte {}", self.at);
+        }
+        let mut frame = vec![0; length];
+        let damaged = || format!("the file is damaged or cut off at byte {}", self.at);
+        self.file.read_exact(&mut frame).with_context(damaged)?;
+        let plain = zstd::bulk::decompress(&frame, FRAME_BYTES_MAX).with_context(damaged)?;
+        let entries = postcard::from_bytes(&plain).with_context(damaged)?;
+        self.at += 4 + length as u64;
+        Ok(Some(entries))
+    }
+}
+
+/// What a whole file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Contents {
+    pub(super) id: u64,
+    pub(super) made_at_ms: i64,
+    pub(super) records: u64,
+    pub(super) events: u64,
+    pub(super) rows: u64,
+}
+
+/// Reads the file once, checking all of it.
+pub(super) fn check(path: &Path) -> anyhow::Result<Contents> {
+    let mut frames = Frames::open(path)?;
+    let (mut begin, mut end) = (None, None);
+    let (mut records, mut events, mut rows_read) = (0, 0, 0);
+    while let Some(entries) = frames.next()? {
+        for entry in entries {
+            match entry {
+                Entry::Begin { id, made_at_ms } => begin = Some((id, made_at_ms)),
+                Entry::Rows { rows, .. } => rows_read += rows.len() as u64,
+                Entry::Record(record) => {
+                    records += 1;
+                    events += u64::from(record.events);
+                }
+                Entry::End { records, events } => end = Some((records, events)),
+            }
+        }
+    }
+    let (Some((id, made_at_ms)), Some(told)) = (begin, end) else {
+        bail!("{} is cut off: make it again", path.display());
+    };
+    if told != (records, events) {
+        bail!("{} does not hold what it says it does", path.display());
+    }
+    Ok(Contents {
+        id,
+        made_at_ms,
+        records,
+        events,
+        rows: rows_read,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(n: u32) -> Exported {
+        Exported {
+            key: format!("default/app-{n}").into_bytes(),
+            headers: vec![("v".to_owned(), b"1".to_vec())],
+            payload: vec![b'x'; 1 << 20],
+            events: n,
+        }
+    }
+
+    fn written(path: &Path) -> (u64, u64) {
+        let mut writer = Writer::create(path, 7).unwrap();
+        let rows = vec!["{}".to_owned()];
+        let table = "projects".to_owned();
+        writer.push(Entry::Rows { table, rows }).unwrap();
+        for n in 0..10 {
+            writer.push(Entry::Record(record(n))).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read_from_any_frame_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export");
+        assert_eq!(written(&path), (10, 45));
+        let contents = check(&path).unwrap();
+        assert_eq!(
+            (contents.records, contents.events, contents.rows),
+            (10, 45, 1)
+        );
+        let mut frames = Frames::open(&path).unwrap();
+        let mut places = Vec::new();
+        let mut all = Vec::new();
+        loop {
+            places.push((frames.at(), all.len()));
+            let Some(entries) = frames.next().unwrap() else {
+                break;
+            };
+            all.extend(entries);
+        }
+        assert!(places.len() > 2, "several frames");
+        for (at, before) in places {
+            frames.seek(at).unwrap();
+            let mut rest = Vec::new();
+            while let Some(entries) = frames.next().unwrap() {
+                rest.extend(entries);
+            }
+            assert_eq!(rest, all[before..]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_or_changed_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export");
+        written(&path);
+        let whole = std::fs::read(&path).unwrap();
+        for cut in [
+            0,
+            10,
+            MAGIC.len(),
+            MAGIC.len() + 2,
+            whole.len() / 2,
+            whole.len() - 1,
+        ] {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            assert!(check(&path).is_err(), "cut at {cut}");
+        }
+        for at in [0, MAGIC.len() + 20, whole.len() - 3] {
+            let mut changed = whole.clone();
+            changed[at] ^= 0x20;
+            std::fs::write(&path, &changed).unwrap();
+            assert!(check(&path).is_err(), "changed at {at}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The small tables as text, to be taken to another deployment: projects, keys, tokens and prices.
+
+use schemas::timestamp::UnixMs;
+use serde_json::Value;
+
+use crate::client::Store;
+use crate::error::StoreError;
+
+/// Bytes of one table at most: a hundred thousand keys are 30 MB (X1).
+const TABLE_BYTES_MAX: &str = "268435456";
+
+/// A table that is taken along whole. Jobs are not: they belong to the processes that run them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmallTable {
+    /// Tenants and what they keep.
+    Projects,
+    /// API keys, as hashes.
+    ApiKeys,
+    /// Tokens of people, as hashes.
+    Tokens,
+    /// What people changed in the price table.
+    Prices,
+}
+
+impl SmallTable {
+    /// All of them; projects first, because keys belong to them.
+    pub const ALL: [Self; 4] = [Self::Projects, Self::ApiKeys, Self::Tokens, Self::Prices];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Projects => "projects",
+            Self::ApiKeys => "api_keys",
+            Self::Tokens => "tokens",
+            Self::Prices => "prices",
+        }
+    }
+
+    /// The table of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+}
+
+impl Store {
+    /// The rows of a table that count, a JSON object each.
+    pub async fn small_rows(&self, table: SmallTable) -> Result<Vec<String>, StoreError> {
+        let sql = format!("SELECT * FROM {} FINAL", table.name());
+        let query = self
+            .client
+            .query_raw(&sql)
+            .with_setting("readonly", "2")
+            .with_setting("max_result_bytes", TABLE_BYTES_MAX)
+            .with_setting("output_format_json_quote_decimals", "1")
+            .with_setting("output_format_json_quote_64bit_integers", "0");
+        let limit = self.config.query_timeout;
+        let text = tokio::time::timeout(limit, query.fetch_bytes("JSONEachRow")?.collect()).await;
+        let text = text.map_err(|_| StoreError::TimedOut(limit))??;
+        let text = String::from_utf8(text.into())
+            .map_err(|_| StoreError::Shape(format!("a row of {} is no text", table.name())))?;
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
+    /// Writes rows of [`Store::small_rows`], which count from now on whatever stood there: as if set at `now_ms`.
+    pub async fn put_small_rows(
+        &self,
+        table: SmallTable,
+        rows: &[String],
+        now_ms: UnixMs,
+    ) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let now = u64::try_from(now_ms)
+            .unwrap_or_default()
+            .saturating_mul(1000);
+        let bad = |error: serde_json::Error| StoreError::Shape(error.to_string());
+        let mut text = String::new();
+        for row in rows {
+            let mut row: Value = serde_json::from_str(row).map_err(bad)?;
+            let version = row.get("version").and_then(Value::as_u64).unwrap_or(0);
+            row["version"] = Value::from(version.max(now));
+            text.push_str(&row.to_string());
+            text.push('\n');
+        }
+        let sql = format!("INSERT INTO {} FORMAT JSONEachRow", table.name());
+        let mut insert = self
+            .client
+            .insert_formatted_with(sql)
+            .with_timeouts(
+                Some(self.config.send_timeout),
+                Some(self.config.insert_timeout),
+            )
+            // Columns of a newer program say what this one does not know of.
+            .with_setting("input_format_skip_unknown_fields", "1")
+            .with_setting("async_insert", "0");
+        insert.send(text.into()).await?;
+        insert.end().await?;
+        Ok(())
+    }
+}
