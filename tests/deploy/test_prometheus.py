@@ -17,10 +17,6 @@ OF_OTHERS = {"up", "ClickHouseAsyncMetrics_DiskAvailable_default", "ClickHouseAs
 PROMISED = {
     "spindle_processor_lag_age_seconds",
     "spindle_processor_moved_records_total",
-    "spindle_eventlog_append_seconds",
-    "spindle_eventlog_assigned_partitions",
-    "spindle_eventlog_partitions",
-    "spindle_eventlog_rebalances_total",
 }
 # What Grafana puts in before Prometheus sees an expression.
 VARIABLES = {"$__rate_interval": "5m", "$namespace": ".*", "$project": ".*"}
@@ -48,9 +44,7 @@ def known():
     reference = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/reference/metrics.md").read_text(), re.MULTILINE)
     sources = [path for crate in ["src", "eventlog", "store", "ingest", "processor", "query"] for path in (ROOT / crate).rglob("*.rs")]
     literals = {name for path in sources for name in re.findall(r'"(spindle_[a-z_]+)"', path.read_text())}
-    # The log over Kafka puts the same words before all its names.
-    kafka = [name for path in (ROOT / "eventlog/src/kafka").glob("metrics.rs") for name in re.findall(r'"([a-z]+_?[a-z_]+)"', path.read_text())]
-    return set(reference) | literals | {f"spindle_eventlog_{name}" for name in kafka} | OF_OTHERS | PROMISED
+    return set(reference) | literals | OF_OTHERS | PROMISED
 
 
 def metrics_of(expressions):
