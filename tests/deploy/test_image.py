@@ -5,6 +5,7 @@ import pathlib
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import time
 import tomllib
@@ -117,15 +118,20 @@ def test_what_is_copied_from_the_repository_exists_and_reaches_the_builder(stage
     assert set(workspace) <= set(kept) and "deploy/image" in kept
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    """The files of the standalone image, laid out by the script that the Dockerfile runs."""
-    root = tmp_path_factory.mktemp("image") / "root"
-    (library,) = (DEPLOY / "engine" / "node_modules" / "@chdb").glob("lib-*/libchdb.so")
-    run(DEPLOY / "image" / "rootfs.sh", root, BIN, library)
+def lay_out(root, *libraries):
+    """The files of an image, laid out by the script that the Dockerfile runs."""
+    run(DEPLOY / "image" / "rootfs.sh", root, BIN, *libraries)
     os.chown(root / "var/lib/spindle", 65532, 65532)
     for made_by_the_engine in ["proc", "dev"]:
         (root / made_by_the_engine).mkdir()
+    return root
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """The files of the standalone image."""
+    (library,) = (DEPLOY / "engine" / "node_modules" / "@chdb").glob("lib-*/libchdb.so")
+    root = lay_out(tmp_path_factory.mktemp("standalone") / "root", library)
     yield root
     (root / "usr/lib/spindle/libchdb.so").unlink()
 
@@ -154,6 +160,33 @@ def test_the_files_of_the_image_are_enough_to_serve_with_the_engine_and_be_asked
     assert server.returncode == 0, words
     away = run(*inside(root, "health"), env=asked, ok=False)
     assert away.returncode != 0 and "nothing answers" in away.stderr
+
+
+@pytest.mark.parametrize("tier", ["ingest", "processor", "query"])
+def test_a_tier_in_its_image_is_alive_and_says_what_it_waits_for(tmp_path, stages, tier):
+    root = lay_out(tmp_path / "root")
+    settings = dict(pair.split("=", 1) for pair in shlex.split(stages["spindle"].last("ENV")))
+    # Nothing listens on port 1: neither store is there.
+    away = {"SPINDLE_KAFKA__BROKERS": "127.0.0.1:1", "SPINDLE_CLICKHOUSE__URL": "http://127.0.0.1:1"}
+    environment = with_settings({**settings, **away, "SPINDLE_SERVER__LISTEN": f"127.0.0.1:{free_port()}"})
+    process = subprocess.Popen(inside(root, tier), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        end = time.monotonic() + READY_WITHIN_S
+        while run(*inside(root, "health"), env=environment, ok=False).returncode != 0:
+            assert time.monotonic() < end and process.poll() is None, process.stdout.read()
+            time.sleep(0.1)
+        waits = run(*inside(root, "health", "--ready"), env=environment, ok=False)
+        assert waits.returncode == 1 and "not ready" in waits.stderr
+    finally:
+        process.send_signal(signal.SIGTERM)
+        words, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, words
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
 
 
 def wait_for(path, server):
