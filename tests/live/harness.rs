@@ -182,6 +182,19 @@ impl Setup {
         }
     }
 
+    /// Starts one process of one tier; not yet ready.
+    pub(crate) async fn start_tier(&self, role: &'static str) -> Server {
+        let process = self.process(role).listening().await;
+        Server {
+            url: process.url.clone(),
+            processes: vec![process],
+            _front: None,
+            key: self.key.clone(),
+            token: self.token.clone(),
+            client: Client::new(),
+        }
+    }
+
     /// Starts a server and waits until it is ready.
     pub(crate) async fn start_ready(&self) -> Server {
         let server = self.start().await;

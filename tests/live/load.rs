@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// Senders that go on through every death of the server, and what they have had answered.
 pub(crate) struct Load {
     app: String,
-    url: Arc<Mutex<String>>,
+    urls: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
     sent_again: Arc<AtomicUsize>,
     accepted: Arc<Mutex<Vec<Sent>>>,
@@ -31,9 +31,19 @@ pub(crate) struct Load {
 
 impl Load {
     pub(crate) fn start(server: &Server, app: &str, seed: u64, senders: usize) -> Self {
+        Self::start_on(vec![server.url.clone()], &server.key, (app, seed), senders)
+    }
+
+    /// Each batch goes to any of these servers, and to any other when it has to be sent again.
+    pub(crate) fn start_on(
+        urls: Vec<String>,
+        key: &str,
+        (app, seed): (&str, u64),
+        senders: usize,
+    ) -> Self {
         let mut load = Self {
             app: app.to_owned(),
-            url: Arc::new(Mutex::new(server.url.clone())),
+            urls: Arc::new(Mutex::new(urls)),
             stop: Arc::default(),
             sent_again: Arc::default(),
             accepted: Arc::default(),
@@ -44,8 +54,8 @@ impl Load {
                 Sender {
                     name: format!("{app}-{sender}"),
                     app: app.to_owned(),
-                    key: server.key.clone(),
-                    url: load.url.clone(),
+                    key: key.to_owned(),
+                    urls: load.urls.clone(),
                     stop: load.stop.clone(),
                     sent_again: load.sent_again.clone(),
                     accepted: load.accepted.clone(),
@@ -58,7 +68,12 @@ impl Load {
 
     /// The server moved to another port.
     pub(crate) fn follow(&self, server: &Server) {
-        *self.url.lock().unwrap() = server.url.clone();
+        self.follow_as(0, server);
+    }
+
+    /// The same for one of several.
+    pub(crate) fn follow_as(&self, place: usize, server: &Server) {
+        self.urls.lock().unwrap()[place] = server.url.clone();
     }
 
     /// Runs whose events were all answered with 200 so far.
@@ -93,7 +108,7 @@ struct Sender {
     name: String,
     app: String,
     key: String,
-    url: Arc<Mutex<String>>,
+    urls: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
     sent_again: Arc<AtomicUsize>,
     accepted: Arc<Mutex<Vec<Sent>>>,
@@ -123,7 +138,10 @@ async fn send(sender: Sender, mut random: StdRng) {
         let (first, second) = events.split_at(random.random_range(0..=events.len()));
         for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
             loop {
-                let url = format!("{}/api/report", sender.url.lock().unwrap());
+                let url = {
+                    let urls = sender.urls.lock().unwrap();
+                    format!("{}/api/report", urls[random.random_range(0..urls.len())])
+                };
                 let answer = client
                     .post(url)
                     .bearer_auth(&sender.key)
@@ -191,7 +209,7 @@ fn events_of(app: &str, (run, parent): (&str, Option<&str>), of: i64) -> [Value;
 
 /// What must be found afterwards.
 pub(crate) struct Accepted {
-    app: String,
+    pub(crate) app: String,
     pub(crate) runs: Vec<Sent>,
     pub(crate) sent_again: usize,
 }

@@ -7,7 +7,9 @@
 
 mod backing;
 mod datasets;
+mod deployment;
 mod disk;
+mod faults;
 mod front;
 mod harness;
 mod jobs;
@@ -19,7 +21,10 @@ mod moving;
 mod paging;
 mod prices;
 mod process;
+mod proxy;
 mod reference;
+mod repartition;
+mod rolling;
 mod stand;
 mod stops;
 mod tenancy;

@@ -39,6 +39,8 @@ pub struct Options {
     pub brokers: usize,
     /// What each broker tells clients to connect to, on 127.0.0.1, if it is not its own port: a proxy's.
     pub advertised: Vec<u16>,
+    /// Further listeners of the first broker, each with a port of its own that clients are told to connect to.
+    pub doors: Vec<Door>,
     /// Properties of the brokers on top of those made here, and instead of them.
     pub properties: Vec<(String, String)>,
 }
@@ -49,9 +51,19 @@ impl Options {
         Options {
             brokers,
             advertised: Vec::new(),
+            doors: Vec::new(),
             properties: Vec::new(),
         }
     }
+}
+
+/// A way of its own into a broker, for a proxy of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Door {
+    /// Where the broker listens, on 127.0.0.1.
+    pub port: u16,
+    /// What it tells the clients that come in here to connect to.
+    pub advertised: u16,
 }
 
 /// A cluster of brokers. Ends when dropped.
@@ -294,6 +306,12 @@ fn log(folder: &Path) -> Stdio {
 fn properties(options: &Options, i: usize, folder: &Path, ports: &[u16], voters: &str) -> String {
     let (port, internal, controller) = (ports[0], ports[1], ports[2]);
     let advertised = options.advertised.get(i).copied().unwrap_or(port);
+    let (mut listening, mut told, mut protocols) = (String::new(), String::new(), String::new());
+    for (at, door) in options.doors.iter().enumerate().filter(|_| i == 0) {
+        listening.push_str(&format!(",DOOR{at}://127.0.0.1:{}", door.port));
+        told.push_str(&format!(",DOOR{at}://127.0.0.1:{}", door.advertised));
+        protocols.push_str(&format!(",DOOR{at}:PLAINTEXT"));
+    }
     let replicas = options.brokers.min(3);
     let in_sync = options.brokers.clamp(1, 2);
     let mut text = format!(
@@ -301,9 +319,9 @@ fn properties(options: &Options, i: usize, folder: &Path, ports: &[u16], voters:
 process.roles=broker,controller
 controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{advertised},INTERNAL://127.0.0.1:{internal}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller}{listening}
+advertised.listeners=PLAINTEXT://127.0.0.1:{advertised},INTERNAL://127.0.0.1:{internal}{told}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}
 inter.broker.listener.name=INTERNAL
 log.dirs={data}
 auto.create.topics.enable=false

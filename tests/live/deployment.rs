@@ -1,0 +1,251 @@
+//! A deployment of several processes of each tier over a broker and an engine of its own, with a proxy between each
+//! process and each server it speaks to.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use eventlog::conformance::broker::{Cluster, Door, Options};
+use prometheus::Registry;
+use store::StoreConfig;
+use store::engine::{Engine, EngineConfig, Program};
+use store::metrics::Metrics;
+use tempfile::TempDir;
+
+use crate::harness::{Server, Setup};
+use crate::proxy::Proxy;
+
+/// A member that is silent for so long has lost its partitions. Short, because tests wait for it.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+/// Partitions of the topic of events.
+pub(crate) const PARTITIONS: usize = 4;
+/// Bytes of memory for the engine.
+const ENGINE_MEMORY_BYTES: u64 = 2 << 30;
+
+/// How many processes of each tier are started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) ingests: usize,
+    pub(crate) processors: usize,
+    pub(crate) queries: usize,
+}
+
+/// One process of a tier: what it is started with, and the process while there is one.
+pub(crate) struct Tier {
+    role: &'static str,
+    pub(crate) name: String,
+    setup: Setup,
+    running: Option<Server>,
+    pub(crate) kafka: Proxy,
+    pub(crate) clickhouse: Proxy,
+}
+
+impl Tier {
+    /// The running process.
+    pub(crate) fn server(&self) -> &Server {
+        self.running.as_ref().expect("the process runs")
+    }
+
+    /// Takes the process, to end it.
+    pub(crate) fn take(&mut self) -> Server {
+        self.running.take().expect("the process runs")
+    }
+
+    /// Starts it, and does not wait until it is ready.
+    pub(crate) async fn start(&mut self) {
+        self.running = Some(self.setup.start_tier(self.role).await);
+    }
+}
+
+/// Everything, ended when dropped: the processes first.
+pub(crate) struct Deployment {
+    pub(crate) ingests: Vec<Tier>,
+    pub(crate) processors: Vec<Tier>,
+    pub(crate) queries: Vec<Tier>,
+    pub(crate) kafka: Cluster,
+    pub(crate) engine: Engine,
+    pub(crate) key: String,
+    clickhouse: StoreConfig,
+    _folder: TempDir,
+}
+
+impl Deployment {
+    /// Starts the servers, makes the tables, starts every process and waits until all are ready.
+    pub(crate) async fn start(plan: Plan) -> Self {
+        let folder = TempDir::new().unwrap();
+        let engine_folder = folder.path().join("engine");
+        let tiers = plan.ingests + plan.processors + plan.queries;
+        let mut to_kafka = Vec::new();
+        for port in free_ports(tiers) {
+            to_kafka.push((port, proxy(port).await));
+        }
+        let doors = to_kafka.iter().map(|(port, proxy)| Door {
+            port: *port,
+            advertised: proxy.address.port(),
+        });
+        let options = Options {
+            doors: doors.collect(),
+            ..Options::new(1)
+        };
+        let servers = tokio::task::spawn_blocking(move || {
+            (Cluster::with(&options), start_engine(engine_folder))
+        });
+        let (kafka, engine) = servers.await.unwrap();
+        let clickhouse = engine.store_config("spindle");
+        let all = Setup::new();
+        let mut deployment = Self {
+            ingests: Vec::new(),
+            processors: Vec::new(),
+            queries: Vec::new(),
+            key: all.key.clone(),
+            kafka,
+            engine,
+            clickhouse,
+            _folder: folder,
+        };
+        let roles = [
+            ("ingest", plan.ingests),
+            ("processor", plan.processors),
+            ("query", plan.queries),
+        ];
+        let mut to_kafka = to_kafka.into_iter();
+        for (role, number) in roles
+            .iter()
+            .flat_map(|(role, count)| (0..*count).map(move |n| (*role, n)))
+        {
+            let (_, kafka) = to_kafka.next().expect("a proxy for each process");
+            let clickhouse = proxy(deployment.clickhouse_port()).await;
+            let setup = deployment.setup(&all, (&kafka, &clickhouse));
+            let tier = Tier {
+                role,
+                name: format!("{role}-{number}"),
+                setup,
+                running: None,
+                kafka,
+                clickhouse,
+            };
+            deployment.of(role).push(tier);
+        }
+        deployment.queries[0].setup.migrate();
+        for tier in deployment.tiers() {
+            tier.start().await;
+        }
+        deployment.ready().await;
+        deployment
+    }
+
+    fn setup(&self, all: &Setup, (kafka, clickhouse): (&Proxy, &Proxy)) -> Setup {
+        let mut setup = Setup::new()
+            .with("kafka.brokers", &kafka.address.to_string())
+            .with("kafka.partitions", &PARTITIONS.to_string())
+            .with(
+                "kafka.session_timeout",
+                &format!("{}ms", SESSION_TIMEOUT.as_millis()),
+            )
+            .with("kafka.append_timeout", "3s")
+            .with("clickhouse.url", &format!("http://{}", clickhouse.address))
+            .with("clickhouse.user", &self.clickhouse.user)
+            .with("clickhouse.password", self.clickhouse.password.reveal());
+        setup.key.clone_from(&all.key);
+        setup.token.clone_from(&all.token);
+        setup
+    }
+
+    fn clickhouse_port(&self) -> u16 {
+        let (_, port) = self.clickhouse.url.rsplit_once(':').unwrap();
+        port.parse().unwrap()
+    }
+
+    /// The processes of a tier.
+    pub(crate) fn of(&mut self, role: &str) -> &mut Vec<Tier> {
+        match role {
+            "ingest" => &mut self.ingests,
+            "processor" => &mut self.processors,
+            _ => &mut self.queries,
+        }
+    }
+
+    /// Every process.
+    pub(crate) fn tiers(&mut self) -> impl Iterator<Item = &mut Tier> {
+        let (ingests, processors) = (&mut self.ingests, &mut self.processors);
+        ingests
+            .iter_mut()
+            .chain(processors)
+            .chain(&mut self.queries)
+    }
+
+    /// Where batches are sent to.
+    pub(crate) fn ingest_urls(&self) -> Vec<String> {
+        let urls = self.ingests.iter().map(|tier| tier.server().url.clone());
+        urls.collect()
+    }
+
+    /// The process that answers questions.
+    pub(crate) fn query(&self) -> &Server {
+        self.queries[0].server()
+    }
+
+    /// A way to ClickHouse past every proxy.
+    pub(crate) fn asking(&self) -> Asking {
+        Asking(self.clickhouse.clone())
+    }
+
+    /// The one value a statement gives.
+    pub(crate) async fn sql(&self, statement: &str) -> String {
+        self.asking().sql(statement).await
+    }
+
+    /// Waits until every process is ready.
+    pub(crate) async fn ready(&self) {
+        let tiers = self
+            .ingests
+            .iter()
+            .chain(&self.processors)
+            .chain(&self.queries);
+        for tier in tiers {
+            tier.server().ready().await;
+        }
+    }
+}
+
+/// Asks ClickHouse itself.
+pub(crate) struct Asking(StoreConfig);
+
+impl Asking {
+    /// The one value a statement gives.
+    pub(crate) async fn sql(&self, statement: &str) -> String {
+        let answer = reqwest::Client::new()
+            .post(format!("{}/?database={}", self.0.url, self.0.database))
+            .basic_auth(&self.0.user, Some(self.0.password.reveal()))
+            .body(statement.to_owned())
+            .send()
+            .await
+            .unwrap();
+        answer.text().await.unwrap().trim().to_owned()
+    }
+}
+
+fn start_engine(folder: PathBuf) -> Engine {
+    let program = Program {
+        path: PathBuf::from(env!("CARGO_BIN_EXE_spindle")),
+        arguments: vec!["engine".into()],
+    };
+    let config = EngineConfig {
+        memory_bytes: ENGINE_MEMORY_BYTES,
+        ..EngineConfig::new(program, folder)
+    };
+    Engine::start(config, Metrics::register(&Registry::new()).unwrap()).unwrap()
+}
+
+/// A proxy to a port of loopback.
+async fn proxy(port: u16) -> Proxy {
+    Proxy::to(SocketAddr::from(([127, 0, 0, 1], port))).await
+}
+
+/// Ports that are free now. Held until all are found, so that they differ.
+fn free_ports(count: usize) -> Vec<u16> {
+    let bind = |_| std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let held: Vec<std::net::TcpListener> = (0..count).map(bind).collect();
+    let ports = held.iter().map(|held| held.local_addr().unwrap().port());
+    ports.collect()
+}

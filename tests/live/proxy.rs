@@ -1,0 +1,131 @@
+//! A TCP proxy that can cut the network between two programs, one direction at a time or both.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What the network between the two does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// Carries everything.
+    Whole,
+    /// Connections break and new ones are closed at once: a program that died, a rule that refuses.
+    Refused,
+    /// Nothing arrives and nothing is said: a cable that was pulled. What was sent meanwhile arrives afterwards on
+    /// connections that both ends still hold, as it does when the cable is back.
+    Silent,
+}
+
+/// A proxy in front of one address. Ends when dropped.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    network: Arc<watch::Sender<Network>>,
+    listening: tokio::task::JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Listens on a free port of loopback.
+    pub(crate) async fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let network = Arc::new(watch::Sender::new(Network::Whole));
+        let listening = tokio::spawn(accept(listener, target, network.subscribe()));
+        Self {
+            address,
+            network,
+            listening,
+        }
+    }
+
+    /// Changes the network.
+    pub(crate) fn set(&self, network: Network) {
+        self.network.send_replace(network);
+    }
+
+    /// The network is as told for so long, then whole again.
+    pub(crate) async fn disturb(&self, network: Network, time: Duration) {
+        self.set(network);
+        tokio::time::sleep(time).await;
+        self.set(Network::Whole);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, target: SocketAddr, network: watch::Receiver<Network>) {
+    // Dropped with this task, and with it every connection.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                if let Ok((client, _)) = accepted {
+                    connections.spawn(carry(client, target, network.clone()));
+                }
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn carry(client: TcpStream, target: SocketAddr, mut network: watch::Receiver<Network>) {
+    let mut refusing = network.clone();
+    let refused = async {
+        refusing
+            .wait_for(|now| *now == Network::Refused)
+            .await
+            .map(|_| ())
+    };
+    let carried = async {
+        whole(&mut network).await;
+        let Ok(server) = TcpStream::connect(target).await else {
+            return;
+        };
+        let _ = (client.set_nodelay(true), server.set_nodelay(true));
+        let ((from_client, to_client), (from_server, to_server)) =
+            (client.into_split(), server.into_split());
+        tokio::join!(
+            copy(from_client, to_server, network.clone()),
+            copy(from_server, to_client, network.clone())
+        );
+    };
+    tokio::select! {
+        _ = refused => {}
+        () = carried => {}
+    }
+}
+
+/// Copies until the end of the stream, a breath behind whatever the network does.
+async fn copy(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut network: watch::Receiver<Network>,
+) {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        whole(&mut network).await;
+        let Ok(read) = from.read(&mut buffer).await else {
+            break;
+        };
+        whole(&mut network).await;
+        if read == 0 || to.write_all(&buffer[..read]).await.is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown().await;
+}
+
+/// Waits out a silence.
+async fn whole(network: &mut watch::Receiver<Network>) {
+    // An error is the end of the proxy, which ends this task as well.
+    let _ = network.wait_for(|now| *now != Network::Silent).await;
+}
