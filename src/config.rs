@@ -107,15 +107,16 @@ impl Config {
     fn read(from: &mut Reader) -> Self {
         let server = read_server(from);
         let log = read_log(from, &server.data_dir);
+        let processor = read_processor(from);
         Self {
             logs: read_logs(from),
             clickhouse: read_clickhouse(from),
             engine: read_engine(from),
             log,
-            kafka: kafka::read(from),
+            kafka: kafka::read(from, processor.workers),
             ingest: read_ingest(from),
             snapshot_max_age: from.duration("ingest.snapshot_max_age", ms(0)..=secs(366 * 86_400)),
-            processor: read_processor(from),
+            processor,
             retention_minute: read_retention(from),
             server,
         }

@@ -52,8 +52,8 @@ impl KafkaSettings {
     }
 }
 
-/// Reads them; none when no brokers are named.
-pub(crate) fn read(from: &mut Reader) -> Option<KafkaSettings> {
+/// Reads them; none when no brokers are named. What is read ahead is shared by the workers of the processor.
+pub(crate) fn read(from: &mut Reader, workers: usize) -> Option<KafkaSettings> {
     let brokers = from.list("kafka.brokers");
     let prefix = from.text("kafka.topic_prefix");
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -92,6 +92,7 @@ pub(crate) fn read(from: &mut Reader) -> Option<KafkaSettings> {
         append_timeout: from.duration("kafka.append_timeout", ms(100)..=secs(600)),
         session_timeout: from.duration("kafka.session_timeout", secs(1)..=secs(1800)),
         instance_id: (!instance_id.is_empty()).then_some(instance_id),
+        members: u32::try_from(workers.max(1)).unwrap_or(u32::MAX),
         max_prefetch_bytes: from.size("kafka.max_prefetch_bytes", gib),
         properties: from.secret_pairs("kafka.properties"),
         ..KafkaConfig::new(brokers.join(","), format!("{prefix}.events"))
@@ -130,10 +131,12 @@ mod tests {
     fn the_defaults_are_those_of_the_log() {
         assert!(settings("").unwrap().is_none(), "embedded");
         let kafka = settings("[kafka]\nbrokers = \"a:1,b:2\"").unwrap().unwrap();
-        assert_eq!(
-            kafka.events(),
-            KafkaConfig::new("a:1,b:2", "spindle.events")
-        );
+        let expected = KafkaConfig {
+            // One for each worker of the processor.
+            members: 2,
+            ..KafkaConfig::new("a:1,b:2", "spindle.events")
+        };
+        assert_eq!(kafka.events(), expected);
     }
 
     #[test]

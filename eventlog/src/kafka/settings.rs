@@ -85,8 +85,8 @@ impl KafkaConfig {
             "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens",
         );
         claim(
-            (1..=4096).contains(&self.partitions),
-            "partitions must be 1 to 4096",
+            (1..=10_000).contains(&self.partitions),
+            "partitions must be 1 to 10,000",
         );
         claim(
             (1..=i16::MAX as u32).contains(&self.replication),
