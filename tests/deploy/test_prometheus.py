@@ -13,11 +13,6 @@ DASHBOARD = DEPLOY / "grafana" / "spindle.json"
 GUIDE = ROOT / "docs" / "guide" / "distributed.md"
 # Metrics of others: Prometheus' own, and ClickHouse's.
 OF_OTHERS = {"up", "ClickHouseAsyncMetrics_DiskAvailable_default", "ClickHouseAsyncMetrics_DiskTotal_default"}
-# Metrics of parts that land beside this one.
-PROMISED = {
-    "spindle_processor_lag_age_seconds",
-    "spindle_processor_moved_records_total",
-}
 # What Grafana puts in before Prometheus sees an expression.
 VARIABLES = {"$__rate_interval": "5m", "$namespace": ".*", "$project": ".*"}
 
@@ -44,7 +39,7 @@ def known():
     reference = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/reference/metrics.md").read_text(), re.MULTILINE)
     sources = [path for crate in ["src", "eventlog", "store", "ingest", "processor", "query"] for path in (ROOT / crate).rglob("*.rs")]
     literals = {name for path in sources for name in re.findall(r'"(spindle_[a-z_]+)"', path.read_text())}
-    return set(reference) | literals | OF_OTHERS | PROMISED
+    return set(reference) | literals | OF_OTHERS
 
 
 def metrics_of(expressions):
