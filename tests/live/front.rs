@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderName, Method, StatusCode, header};
 use axum::response::Response;
 use reqwest::Client;
 
@@ -65,7 +65,9 @@ async fn pass(State(shared): State<Shared>, request: Request) -> Response {
         .filter(|part| !part.is_empty());
     let path = clean.collect::<Vec<_>>().join("/");
     match path.as_str() {
-        "health/ready" | "health/live" | "metrics" => all(&shared, &tiers, &path).await,
+        "health/ready" | "health/live" | "metrics" if request.method() == Method::GET => {
+            all(&shared, &tiers, &path).await
+        }
         "api/report" => one(&shared, &tiers.ingest, request).await,
         _ => one(&shared, &tiers.query, request).await,
     }
@@ -98,22 +100,29 @@ async fn one(shared: &Shared, tier: &str, request: Request) -> Response {
     response
 }
 
-/// What all tiers say, one after the other; the worst status of all.
+/// What all tiers say, one after the other, where all are well; otherwise what the first says that is not.
 async fn all(shared: &Shared, tiers: &Tiers, path: &str) -> Response {
-    let mut worst = StatusCode::OK;
-    let mut said = String::new();
+    let mut response = status(StatusCode::OK);
+    let mut said = Vec::new();
     for tier in [&tiers.ingest, &tiers.processor, &tiers.query] {
-        match shared.client.get(format!("{tier}/{path}")).send().await {
-            Ok(answer) => {
-                worst = worst.max(answer.status());
-                said.push_str(&answer.text().await.unwrap_or_default());
-            }
-            Err(_) => worst = StatusCode::BAD_GATEWAY,
+        let Ok(answer) = shared.client.get(format!("{tier}/{path}")).send().await else {
+            return status(StatusCode::BAD_GATEWAY);
+        };
+        if let Some(kind) = answer.headers().get(header::CONTENT_TYPE) {
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_TYPE, kind.clone());
         }
-        said.push('\n');
+        *response.status_mut() = answer.status();
+        let text = answer.text().await.unwrap_or_default();
+        if !response.status().is_success() || path != "metrics" {
+            said.clear();
+        }
+        said.push(text);
+        if !response.status().is_success() {
+            break;
+        }
     }
-    let mut response = status(worst);
-    *response.body_mut() = Body::from(said);
+    *response.body_mut() = Body::from(said.join("\n"));
     response
 }
 

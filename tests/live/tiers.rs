@@ -95,15 +95,17 @@ async fn a_new_key_a_revoked_one_and_a_price_are_known_to_every_process_within_a
 async fn tiers_wait_for_tables_and_go_on_by_themselves_when_they_are_there() {
     let setup = Setup::unmigrated().await;
     let server = setup.start().await;
-    let ready = format!("{}/health/ready", server.url);
-    let told = async || {
-        let answer = server.client.get(&ready).send().await.ok()?;
-        let text = answer.text().await.ok()?;
-        (text.matches("run spindle migrate").count() >= 3).then_some(())
-    };
-    server
-        .until("every tier says what to do", VISIBLE_WITHIN, told)
-        .await;
+    for process in &server.processes {
+        let ready = format!("{}/health/ready", process.url);
+        let told = async || {
+            let answer = server.client.get(&ready).send().await.ok()?;
+            let text = answer.text().await.ok()?;
+            text.contains("run spindle migrate").then_some(())
+        };
+        server
+            .until("every tier says what to do", VISIBLE_WITHIN, told)
+            .await;
+    }
     setup.migrate();
     server.ready().await;
     assert_eq!(reported(&server, &setup.key, "after").await, StatusCode::OK);
@@ -226,4 +228,20 @@ async fn ingest_starts_and_takes_reports_of_known_keys_while_clickhouse_is_away_
             },
         )
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_tier_in_one_process_works_over_kafka_as_well() {
+    let backed = Setup::unmigrated().await;
+    let mut setup = Setup::new();
+    let kafka = |(name, _): &&(String, String)| name.contains("KAFKA");
+    setup.variables = backed.variables.iter().filter(kafka).cloned().collect();
+    let mut server = setup.start_ready().await;
+    assert_eq!(reported(&server, &setup.key, "r").await, StatusCode::OK);
+    let there = async || (server.get("/api/run/r").await.0 == StatusCode::OK).then_some(());
+    server
+        .until("the run is there", VISIBLE_WITHIN, there)
+        .await;
+    server.signal(rustix::process::Signal::TERM);
+    assert_eq!(server.ended(Duration::from_secs(40)).await, Some(0));
 }
