@@ -34,13 +34,17 @@ pub(crate) struct Front {
 const OF_THE_CONNECTION: [HeaderName; 3] =
     [header::CONNECTION, header::TRANSFER_ENCODING, header::HOST];
 
+/// The largest body that is passed on: more than any tier takes.
+const BODY_BYTES: usize = 64 << 20;
+
 impl Front {
     pub(crate) async fn before(tiers: Tiers) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let shared = Shared {
             tiers: Arc::new(RwLock::new(tiers)),
-            client: Client::new(),
+            // A connection that is used again may be one that the tier is just closing.
+            client: Client::builder().pool_max_idle_per_host(0).build().unwrap(),
         };
         let router = Router::new().fallback(pass).with_state(shared);
         let task = tokio::spawn(async move {
@@ -81,11 +85,15 @@ async fn one(shared: &Shared, tier: &str, request: Request) -> Response {
     for name in OF_THE_CONNECTION {
         headers.remove(name);
     }
+    // Whole: a tier may answer and hang up before it has read everything.
+    let Ok(body) = axum::body::to_bytes(body, BODY_BYTES).await else {
+        return status(StatusCode::PAYLOAD_TOO_LARGE);
+    };
     let asked = shared
         .client
         .request(parts.method, format!("{tier}{target}"))
         .headers(headers)
-        .body(reqwest::Body::wrap_stream(body.into_data_stream()))
+        .body(body)
         .send()
         .await;
     let Ok(answer) = asked else {
