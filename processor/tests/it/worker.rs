@@ -27,8 +27,13 @@ pub(crate) struct Running {
 }
 
 pub(crate) fn start(log: &MemoryLog, tables: Arc<dyn Tables>) -> Running {
+    start_with(log, tables, 2)
+}
+
+pub(crate) fn start_with(log: &MemoryLog, tables: Arc<dyn Tables>, workers: usize) -> Running {
     let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
     let config = ProcessorConfig {
+        workers,
         batch_wait: Duration::from_millis(5),
         retry_pause_max: Duration::from_millis(5),
         ..ProcessorConfig::default()

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::held_tables::HeldTables;
 use crate::memory_tables::MemoryTables;
-use crate::worker::{record, start};
+use crate::worker::{record, start, start_with};
 
 const START_MS: i64 = 1_795_132_800_000;
 
@@ -20,7 +20,8 @@ async fn what_a_zombie_writes_late_is_refused_and_leaves_no_second_row_p3() {
     log.set_lease(Duration::from_millis(400));
     let sleeper = HeldTables::new(Arc::new(tables.clone()));
     sleeper.hold(true);
-    let zombie = start(&log, Arc::new(sleeper.clone()));
+    // All of it sleeps: with a second worker it could get its partition back.
+    let zombie = start_with(&log, Arc::new(sleeper.clone()), 1);
     let event = |name: &str, at_ms: i64| json!({"name": name, "run_id": "r", "timestamp": START_MS + at_ms});
     log.append(record(&[event("agent_end", 50)])).await.unwrap();
     let deadline = sleeper.held().await;
@@ -43,12 +44,18 @@ async fn what_a_zombie_writes_late_is_refused_and_leaves_no_second_row_p3() {
         .await
         .unwrap();
     successor.drained().await;
-    while zombie.metrics.lost_steps.get() == 0 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    assert_eq!(zombie.metrics.fenced_inserts.get(), 1);
+    let metrics = &zombie.metrics;
+    let wakes = async {
+        while metrics.lost_steps.get() + metrics.stored_events.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let woken = tokio::time::timeout(Duration::from_secs(20), wakes).await;
+    woken.expect("it goes on");
     assert_eq!(tables.visible_keys(), before);
     tables.assert_one_row_per_run();
+    assert_eq!(zombie.metrics.fenced_inserts.get(), 1);
+    assert_eq!(zombie.metrics.lost_steps.get(), 1);
     zombie.stop().await.unwrap();
     successor.stop().await.unwrap();
 }
