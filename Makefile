@@ -10,7 +10,7 @@ PYTHON ?= python3
 MVN ?= mvn
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
-.PHONY: run build engine kafka kafka-jars lint test test-rust test-python test-deploy bench clean
+.PHONY: run build engine kafka kafka-jars lint test test-rust test-python test-deploy bench bench-distributed clean
 
 run: engine ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	cargo build --locked --release --bin spindle
@@ -78,6 +78,10 @@ $(DEPLOY_TOOLS)/ready: $(wildcard tests/deploy/tools/go.* tests/deploy/tools/*/*
 BENCH_FLAGS ?=
 bench: engine build ## A release server of its own and the load generator against it; docs/guide/benchmark.md says what the numbers mean.
 	tests/bench.sh $(BENCH_FLAGS)
+
+BENCH_QUEUED ?= 10000000
+bench-distributed: engine kafka-jars build ## The log over Kafka beside the embedded one, and a processor that catches up.
+	tests/bench_distributed.sh $(BENCH_QUEUED)
 
 clean:
 	cargo clean
