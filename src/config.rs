@@ -154,9 +154,10 @@ fn read_logs(from: &mut Reader) -> LogsConfig {
 fn read_clickhouse(from: &mut Reader) -> ClickHouseConfig {
     let urls = from.list("clickhouse.url");
     for url in &urls {
-        if !url.starts_with("http://") && !url.starts_with("https://") {
+        // The client is built without TLS: said here, and not at the first question.
+        if !url.starts_with("http://") {
             from.fault(format!(
-                "`clickhouse.url` is \"{url}\", but must be like \"http://host:8123\", or empty"
+                "`clickhouse.url` is \"{url}\", but must be like \"http://host:8123\", or empty; https is not spoken"
             ));
         }
     }
@@ -166,6 +167,11 @@ fn read_clickhouse(from: &mut Reader) -> ClickHouseConfig {
         ));
     }
     let cluster = from.text("clickhouse.cluster");
+    if urls.len() > 1 && cluster.is_empty() {
+        from.fault(
+            "`clickhouse.url` names several servers, so `clickhouse.cluster` must name their cluster: without it each has tables of its own",
+        );
+    }
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if !cluster.bytes().all(is_name) {
         from.fault(format!(
@@ -358,6 +364,18 @@ mod tests {
                 store.query_timeout
             )
         );
+    }
+
+    #[test]
+    fn an_address_of_clickhouse_that_cannot_be_spoken_to_is_refused() {
+        let refused = |url: &str| {
+            let flags = BTreeMap::from([("clickhouse.url".to_owned(), url.to_owned())]);
+            let mut reader = Reader::new(DEFAULT_FILE, "", [], flags);
+            Config::read(&mut reader);
+            reader.finish().is_err()
+        };
+        assert!(!refused("http://a:8123") && !refused(""));
+        assert!(refused("https://a:8443") && refused("a:8123"));
     }
 
     #[test]

@@ -243,7 +243,11 @@ impl Worker {
                 max_wait,
             };
             let delivery = tokio::select! {
-                delivery = member.next(fetch) => delivery?,
+                delivery = member.next(fetch) => match delivery {
+                    // What is in hand is not delivered again: it comes first. The error comes back with the next call.
+                    Err(_) if !gathered.records.is_empty() => return Ok(gathered),
+                    delivery => delivery?,
+                },
                 () = stopped_by(&mut self.stop) => return Ok(gathered),
             };
             match delivery {

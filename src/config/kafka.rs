@@ -10,6 +10,8 @@ use eventlog::kafka::Compression;
 use super::reader::Reader;
 use super::{ms, secs};
 
+/// Ingest cuts records at 2 MiB (`schemas::limits::RECORD_BYTES`); key and headers come on top.
+const RECORD_BYTES_LEAST: ByteSize = ByteSize::kib(2048 + 64);
 /// How long words to all processes are kept. Nobody reads old ones; a person who looks for a fault may.
 const CONTROL_RETENTION: Duration = Duration::from_secs(60 * 60);
 
@@ -82,7 +84,8 @@ pub(crate) fn read(from: &mut Reader, workers: usize) -> Option<KafkaSettings> {
         retention: from.duration("kafka.retention", days.clone()),
         max_record_bytes: from.size(
             "kafka.max_record_bytes",
-            ByteSize::kib(64)..=ByteSize::gib(1),
+            // Ingest makes records of up to 2 MiB; one that is moved or buried gets headers on top.
+            RECORD_BYTES_LEAST..=ByteSize::mib(512),
         ),
         compression: from
             .choice("kafka.compression", &compressions)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use eventlog::{EmbeddedLog, Fetch, Log, Position, StoredRecord};
+use eventlog::{EmbeddedConfig, EmbeddedLog, Fetch, Log, Position, StoredRecord};
 use prometheus::Registry;
 use schemas::ids::{AppId, ProjectId};
 use schemas::record::RecordHeader;
@@ -59,6 +59,12 @@ pub(crate) fn export(config: Config, path: &Path) -> anyhow::Result<()> {
 }
 
 async fn write(config: &Config, store: &Store, path: &Path) -> anyhow::Result<(u64, u64)> {
+    if store.retention().is_unfinished().await? {
+        bail!(
+            "a retention was interrupted, and what it still has to bring back would be left behind: start the server and let the job end, then export"
+        );
+    }
+    warn_of_dead_letters(config).await?;
     let unfinished = unfinished(path);
     let mut export = Export {
         writer: Writer::create(&unfinished, chrono::Utc::now().timestamp_millis())?,
@@ -80,6 +86,32 @@ async fn write(config: &Config, store: &Store, path: &Path) -> anyhow::Result<(u
     std::fs::rename(&unfinished, path)
         .with_context(|| format!("cannot put {} in place", path.display()))?;
     Ok(counted)
+}
+
+/// Dead letters stay where they are: what could not be processed here need not be tried elsewhere. It is said, because
+/// they are events that were accepted (P4).
+async fn warn_of_dead_letters(config: &Config) -> anyhow::Result<()> {
+    let folder = config.log.folder.with_file_name("dead-letters");
+    if !folder.exists() {
+        return Ok(());
+    }
+    let letters = EmbeddedConfig {
+        folder,
+        partitions: 1,
+        max_tail_bytes: 0,
+        ..config.log.clone()
+    };
+    let letters = EmbeddedLog::open(letters, &Registry::new());
+    let letters = letters.context("cannot open the dead letters")?;
+    let bounds = letters.bounds().await?;
+    let count: u64 = bounds.iter().map(|bounds| bounds.end - bounds.begin).sum();
+    if count > 0 {
+        eprintln!(
+            "{count} dead letters do not come along, redriven ones among them: `spindle dead-letter list` of the running server shows them, `redrive` brings in what can be"
+        );
+    }
+    letters.close().await;
+    Ok(())
 }
 
 fn unfinished(path: &Path) -> PathBuf {

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -58,8 +59,12 @@ pub(super) struct Writer {
 impl Writer {
     /// Begins a file at this path, which is replaced.
     pub(super) fn create(path: &Path, made_at_ms: i64) -> anyhow::Result<Self> {
-        let file =
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        // It holds what clients wrote, and hashes of secrets: for whoever made it alone. One that was left keeps its
+        // mode, so it goes first.
+        let _ = std::fs::remove_file(path);
+        let mut options = File::options();
+        let file = options.write(true).create_new(true).mode(0o600).open(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         let mut file = BufWriter::new(file);
         file.write_all(MAGIC)?;
         let mut writer = Self {

@@ -28,6 +28,8 @@ const APPENDS: usize = 256;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Tries of one append: brokers may be away for minutes.
 const TRIES: usize = 300;
+/// Within this time every process looks at prices and keys again.
+const REFRESH: Duration = Duration::from_secs(6);
 /// How often it is told how far it is.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -183,12 +185,20 @@ impl Replay {
         }
         while let Some(entries) = frames.next()? {
             let mut records = Vec::new();
+            let mut new_rows = false;
             for entry in entries {
                 match entry {
-                    Entry::Rows { table, rows } => self.put_rows(&table, &rows).await?,
+                    Entry::Rows { table, rows } => {
+                        self.put_rows(&table, &rows).await?;
+                        new_rows = true;
+                    }
                     Entry::Record(record) => records.push(record),
                     Entry::Begin { .. } | Entry::End { .. } => {}
                 }
+            }
+            if new_rows && self.waits_for_room {
+                // Processors that run must price what follows by the prices that came along.
+                tokio::time::sleep(REFRESH).await;
             }
             self.append(records).await?;
             // Only now: what is repeated after a kill changes nothing, what is left out would be lost.

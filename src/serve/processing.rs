@@ -51,7 +51,11 @@ pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receive
         gate: gate.clone(),
         prices: parts.prices.subscribe(),
         piece_rows: PIECE_ROWS,
-        retention_minute: running.config.retention_minute,
+        // On a cluster the job would only say every night that it cannot be done there.
+        retention_minute: match running.config.clickhouse.cluster {
+            Some(_) => None,
+            None => running.config.retention_minute,
+        },
     });
     let (stop_keeper, keeper_stopped) = watch::channel(false);
     let work = async {

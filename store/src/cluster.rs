@@ -123,7 +123,6 @@ impl Store {
 
 /// What statements of migrations become: the one place that differs between one server and a cluster.
 pub(crate) struct Dialect<'a> {
-    standalone: bool,
     database: &'a str,
     cluster: Option<&'a Cluster>,
 }
@@ -131,7 +130,6 @@ pub(crate) struct Dialect<'a> {
 impl<'a> Dialect<'a> {
     pub(crate) fn of(config: &'a StoreConfig) -> Self {
         Self {
-            standalone: config.standalone,
             database: &config.database,
             cluster: config.cluster.as_ref(),
         }
@@ -187,10 +185,11 @@ impl<'a> Dialect<'a> {
     }
 
     fn filled(&self, statement: &str, engine: &str) -> String {
-        let durable = if self.standalone {
-            "fsync_after_insert = 1, fsync_part_directory = 1,"
-        } else {
-            ""
+        // Offsets are committed over rows that survive a loss of power: on the disk of the one server there is, or on
+        // those of several (P1).
+        let durable = match self.cluster {
+            None => "fsync_after_insert = 1, fsync_part_directory = 1,",
+            Some(_) => "",
         };
         statement
             .replace("@engine(", engine)
@@ -214,7 +213,6 @@ mod tests {
 
     fn dialect(cluster: Option<&Cluster>) -> Dialect<'_> {
         Dialect {
-            standalone: false,
             database: "db",
             cluster,
         }

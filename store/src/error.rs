@@ -77,37 +77,41 @@ pub enum StoreError {
 /// Codes that say "not now": the same statement may succeed later.
 /// 3 UNEXPECTED_END_OF_FILE and 33 CANNOT_READ_ALL_DATA are cut-off requests.
 const TRANSIENT_CODES: &[u32] = &[
-    3,   // UNEXPECTED_END_OF_FILE
-    33,  // CANNOT_READ_ALL_DATA
-    74,  // CANNOT_READ_FROM_FILE_DESCRIPTOR
-    75,  // CANNOT_WRITE_TO_FILE_DESCRIPTOR
-    76,  // CANNOT_OPEN_FILE
-    95,  // CANNOT_READ_FROM_SOCKET
-    96,  // CANNOT_WRITE_TO_SOCKET
-    164, // READONLY
-    198, // DNS_ERROR
-    202, // TOO_MANY_SIMULTANEOUS_QUERIES
-    203, // NO_FREE_CONNECTION
-    209, // SOCKET_TIMEOUT
-    210, // NETWORK_ERROR
-    225, // NO_ZOOKEEPER
-    236, // ABORTED
-    241, // MEMORY_LIMIT_EXCEEDED
-    242, // TABLE_IS_READ_ONLY
-    243, // NOT_ENOUGH_SPACE
-    252, // TOO_MANY_PARTS
-    279, // ALL_CONNECTION_TRIES_FAILED
-    285, // TOO_FEW_LIVE_REPLICAS
-    286, // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
-    289, // REPLICA_IS_NOT_IN_QUORUM
-    319, // UNKNOWN_STATUS_OF_INSERT
-    384, // PART_IS_TEMPORARILY_LOCKED
-    394, // QUERY_WAS_CANCELLED
-    425, // SYSTEM_ERROR
-    439, // CANNOT_SCHEDULE_TASK
-    473, // DEADLOCK_AVOIDED
-    745, // SERVER_OVERLOADED
-    999, // KEEPER_EXCEPTION
+    3,    // UNEXPECTED_END_OF_FILE
+    33,   // CANNOT_READ_ALL_DATA
+    74,   // CANNOT_READ_FROM_FILE_DESCRIPTOR
+    75,   // CANNOT_WRITE_TO_FILE_DESCRIPTOR
+    76,   // CANNOT_OPEN_FILE
+    95,   // CANNOT_READ_FROM_SOCKET
+    96,   // CANNOT_WRITE_TO_SOCKET
+    164,  // READONLY
+    173,  // CANNOT_ALLOCATE_MEMORY
+    198,  // DNS_ERROR
+    201,  // QUOTA_EXCEEDED
+    202,  // TOO_MANY_SIMULTANEOUS_QUERIES
+    203,  // NO_FREE_CONNECTION
+    209,  // SOCKET_TIMEOUT
+    210,  // NETWORK_ERROR
+    225,  // NO_ZOOKEEPER
+    236,  // ABORTED
+    241,  // MEMORY_LIMIT_EXCEEDED
+    242,  // TABLE_IS_READ_ONLY
+    243,  // NOT_ENOUGH_SPACE
+    252,  // TOO_MANY_PARTS
+    279,  // ALL_CONNECTION_TRIES_FAILED
+    285,  // TOO_FEW_LIVE_REPLICAS
+    286,  // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+    289,  // REPLICA_IS_NOT_IN_QUORUM
+    319,  // UNKNOWN_STATUS_OF_INSERT
+    384,  // PART_IS_TEMPORARILY_LOCKED
+    394,  // QUERY_WAS_CANCELLED
+    425,  // SYSTEM_ERROR
+    439,  // CANNOT_SCHEDULE_TASK
+    473,  // DEADLOCK_AVOIDED
+    499,  // S3_ERROR
+    745,  // SERVER_OVERLOADED
+    999,  // KEEPER_EXCEPTION
+    1001, // STD_EXCEPTION: of a disk or of memory, not of a row
 ];
 
 /// Codes that say "this question costs more than it may".
@@ -135,8 +139,8 @@ impl StoreError {
             .and_then(|digits| digits.parse().ok())
             .unwrap_or(0);
         let message = first_line(answer);
-        if code == 0 && answer.starts_with('5') {
-            // A proxy's bare status line: "503 Service Unavailable".
+        if code == 0 {
+            // Not an answer of ClickHouse: a proxy's page, or its bare status line.
             return Self::Unavailable(message);
         }
         if code == THROWN_CODE && answer.contains(FENCED_MARK) {
@@ -207,6 +211,8 @@ mod tests {
             StoreError::from_answer("Code: 47. DB::Exception: Unknown expression identifier `x`");
         let syntax = StoreError::from_answer("Code: 62. DB::Exception: Syntax error");
         let gateway = StoreError::from_answer("503 Service Unavailable");
+        let page = StoreError::from_answer("<html><h1>502 Bad Gateway</h1></html>");
+        assert!(page.is_retryable(), "not an answer of ClickHouse");
         assert!(parts.is_retryable() && memory.is_retryable() && gateway.is_retryable());
         assert!(!column.is_retryable() && !syntax.is_retryable());
         assert!(matches!(column, StoreError::Refused { code: 47, .. }));

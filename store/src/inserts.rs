@@ -23,6 +23,9 @@ const INSERT_SETTINGS: &[(&str, &str)] = &[
     // A batch may reach over more days than the default bound of 100 partitions; refusing it would block the log.
     ("max_partitions_per_insert_block", "0"),
     ("async_insert", "0"),
+    // A replica that lost Keeper says so at once, instead of trying for minutes, past the end of a lease: the caller
+    // tries again anyway, with another one.
+    ("insert_keeper_max_retries", "0"),
     // Rows of one block that replace each other do so at the next merge; readers have to expect that anyway.
     ("optimize_on_insert", "0"),
     // Takes as long as all the rest of writing a run; see `search_index.rs`.

@@ -157,24 +157,24 @@ mod tests {
     }
 
     #[test]
-    fn every_table_syncs_to_disk_in_standalone_and_only_there() {
+    fn every_table_syncs_to_disk_on_one_server_and_not_on_a_cluster() {
         for migration in MIGRATIONS {
             for statement in
                 statements(migration.sql).filter(|statement| statement.contains("CREATE TABLE"))
             {
-                let rendered = |standalone| {
+                let rendered = |cluster| {
                     let config = StoreConfig {
-                        standalone,
+                        cluster,
                         ..StoreConfig::default()
                     };
                     Dialect::of(&config).render(statement).join("")
                 };
-                let alone = rendered(true);
+                let alone = rendered(None);
                 assert!(
                     alone.contains("fsync_after_insert = 1") && !alone.contains('@'),
                     "{alone}"
                 );
-                assert!(!rendered(false).contains("fsync"));
+                assert!(!rendered(Some(Cluster::new("main"))).contains("fsync"));
             }
         }
     }

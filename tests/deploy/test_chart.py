@@ -238,7 +238,8 @@ def test_the_ingress_sends_reports_to_ingest_and_the_rest_to_query(everything):
     (rule,) = find(everything, "Ingress")["spec"]["rules"]
     services = {one["metadata"]["name"] for one in everything if one["kind"] == "Service"}
     paths = {path["path"]: path["backend"]["service"]["name"] for path in rule["http"]["paths"]}
-    assert paths == {"/api/report": "spin-spindle-ingest", "/": "spin-spindle-query"} and set(paths.values()) <= services
+    query = "spin-spindle-query"
+    assert paths == {"/api/report": "spin-spindle-ingest", "/api": query, "/docs": query} and set(paths.values()) <= services
 
 
 def test_the_defaults_of_the_chart_are_no_weaker_than_those_of_the_program(rendered):

@@ -181,7 +181,7 @@ impl Cluster {
     /// Adds partitions to a topic until it has so many.
     pub async fn grow(&self, topic: &str, partitions: usize) {
         let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
-            .set("bootstrap.servers", self.bootstrap())
+            .set("bootstrap.servers", self.behind_proxies())
             .create()
             .expect("an admin client");
         let new = NewPartitions::new(topic, partitions);
@@ -192,7 +192,7 @@ impl Cluster {
 
     fn client(&self) -> BaseConsumer {
         ClientConfig::new()
-            .set("bootstrap.servers", self.bootstrap())
+            .set("bootstrap.servers", self.behind_proxies())
             .set("reconnect.backoff.ms", "50")
             .set("reconnect.backoff.max.ms", "200")
             .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)

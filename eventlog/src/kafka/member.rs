@@ -211,6 +211,11 @@ impl TopicMember {
             drop(commits);
             return self.join_anew(&error);
         }
+        // A partition that was paused when it went comes back paused. An error leaves it to the next wait.
+        if let Err(error) = self.consumer.resume(&offsets) {
+            tracing::debug!(error.message = %error, "partitions were not resumed");
+            self.paused = true;
+        }
         for (partition, offset) in &starts {
             commits.assigned(*partition, *offset);
             self.own.insert(*partition, *offset);

@@ -63,27 +63,39 @@ impl Offsets {
         let lag = bounds.into_iter().zip(committed);
         let lag = lag.map(|(bounds, (partition, committed))| Lag {
             partition,
-            committed: committed.unwrap_or(bounds.begin),
+            // What was dropped by age is no work any more.
+            committed: committed.unwrap_or(bounds.begin).max(bounds.begin),
             end: bounds.end,
         });
         Ok(lag.collect())
     }
 
-    /// Where a member of the group begins: at the commit, or at the oldest record if there is none or it is older.
+    /// Where a member of the group begins: at the commit, or at the oldest record if there is none, or it is older, or
+    /// the log ends before it. Then records were lost, and what got their offsets since must not be passed over: what
+    /// is processed again changes nothing.
     pub(super) async fn starts(
         &self,
         group: &str,
         partitions: Vec<u32>,
     ) -> Result<Vec<(u32, u64)>, LogError> {
         let committed = self.committed(group, &partitions);
-        let begins = self.edge(&partitions, Offset::Beginning);
-        let (committed, begins) = futures::try_join!(committed, begins)?;
-        let starts = committed.into_iter().zip(begins);
-        let starts = starts.map(|((partition, committed), (_, begin))| {
-            (
-                partition,
-                committed.map_or(begin, |offset| offset.max(begin)),
-            )
+        let bounds = self.bounds(partitions.clone());
+        let (committed, bounds) = futures::try_join!(committed, bounds)?;
+        let starts = committed.into_iter().zip(bounds);
+        let starts = starts.map(|((partition, committed), bounds)| {
+            let start = match committed {
+                Some(offset) if offset > bounds.end => {
+                    tracing::error!(log.partition = partition, log.committed = offset, log.end = bounds.end, "the log ends before what was committed: records were lost; all that is there is read again");
+                    bounds.begin
+                }
+                Some(offset) if offset < bounds.begin => {
+                    tracing::error!(log.partition = partition, log.committed = offset, log.begin = bounds.begin, "records were dropped by age before they were processed");
+                    bounds.begin
+                }
+                Some(offset) => offset,
+                None => bounds.begin,
+            };
+            (partition, start)
         });
         Ok(starts.collect())
     }

@@ -142,6 +142,8 @@ impl KafkaConfig {
             .set("client.id", &self.client_id)
             .set("allow.auto.create.topics", "false")
             .set("socket.keepalive.enable", "true")
+            // OpenSSL is linked in and knows no place for certificates of public authorities: look where systems have them.
+            .set("ssl.ca.location", "probe")
             // Small requests shall not wait for others.
             .set("socket.nagle.disable", "true")
             // An answer that takes longer than an append may is no answer.
@@ -175,7 +177,7 @@ impl KafkaConfig {
     pub(super) fn committed(&self, group: &str) -> ClientConfig {
         let mut client = self.client();
         client
-            .set("group.id", group)
+            .set("group.id", self.group_id(group))
             .set("enable.auto.commit", "false");
         self.with_properties(client)
     }
@@ -249,7 +251,7 @@ impl KafkaConfig {
     pub(super) fn member(&self, group: &str, instance: Option<&str>) -> ClientConfig {
         let mut client = self.client();
         client
-            .set("group.id", group)
+            .set("group.id", self.group_id(group))
             .set("group.protocol", "classic")
             // Members keep what they have while others come and go.
             .set("partition.assignment.strategy", "cooperative-sticky")
@@ -264,6 +266,11 @@ impl KafkaConfig {
         }
         self.prefetch(&mut client);
         self.with_properties(client)
+    }
+
+    /// The group as the brokers know it: several deployments on one cluster must not meet in one group.
+    pub(super) fn group_id(&self, group: &str) -> String {
+        format!("{}.{group}", self.topic)
     }
 
     /// A member says so often that it lives; a few may be lost within the session time-out.

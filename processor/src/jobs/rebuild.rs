@@ -21,8 +21,12 @@ use super::desk::Desk;
 use super::{EXCHANGE_TIME, JobError, now_ms};
 use shadow::Shadow;
 
-/// How far each time reaches back behind a quiet moment: clocks are set back a little now and then.
+/// How far each time reaches back behind a quiet moment, where this process is the only one that writes: clocks are set
+/// back a little now and then.
 const OVERLAP_MS: i64 = 1000;
+/// The same where others write too: rows say when they were made by the clock of their process, which may differ by ten
+/// minutes, and are stored up to five minutes later. Folding an event twice changes nothing (P2).
+const SHARED_OVERLAP_MS: i64 = 15 * 60 * 1000;
 /// Times that what was stored meanwhile is folded before the gate is closed for the rest, and how few events end that
 /// earlier.
 const CATCH_UPS: usize = 5;
@@ -31,6 +35,13 @@ const FEW_EVENTS: u64 = 20_000;
 const EXAMPLES: u32 = 20;
 /// Bytes of events in one step.
 const STEP_BYTES: usize = 16 << 20;
+
+fn overlap_ms(desk: &Desk) -> i64 {
+    match desk.parts.gate.is_shared() {
+        true => SHARED_OVERLAP_MS,
+        false => OVERLAP_MS,
+    }
+}
 
 pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
     let asked: Asked = desk.parameters()?;
@@ -61,18 +72,18 @@ async fn compare_and_exchange(desk: &mut Desk, tables: &Rebuild) -> Result<(), J
     }
     for _ in 0..CATCH_UPS {
         let now_ms = quiet_moment(desk).await;
-        let events = tables.events_since(since_ms - OVERLAP_MS).await?;
+        let events = tables.events_since(since_ms - overlap_ms(desk)).await?;
         since_ms = now_ms;
         if fold(desk, &shadow, events, false).await? < FEW_EVENTS {
             break;
         }
     }
-    let compared_ms = quiet_moment(desk).await - OVERLAP_MS;
+    let compared_ms = quiet_moment(desk).await - overlap_ms(desk);
     tables.compare(None).await?;
     desk.go_on()?;
 
     let mut closed = desk.parts.gate.close().await;
-    let events = tables.events_since(since_ms - OVERLAP_MS).await?;
+    let events = tables.events_since(since_ms - overlap_ms(desk)).await?;
     fold(desk, &shadow, events, false).await?;
     let suspects = tables.suspect(compared_ms).await?;
     tables.compare(Some(&suspects)).await?;

@@ -77,10 +77,17 @@ impl Worker {
             self.hot.clear();
         };
         self.count_bad(&records, &stored)?;
+        // Whoever lost the partitions meanwhile leaves the letters to the next owner, who finds them too.
+        if !stored.poison.is_empty()
+            && let Err(LogError::NotAssigned(_)) = member.lease().await
+        {
+            return Err(Halt::Lost);
+        }
         self.bury(&records, &stored.poison).await?;
-        self.commit(member, next).await?;
+        let is_committed = self.commit(member, next).await?;
         let metrics = &self.processor.metrics;
-        for (project, events) in &stored.accepted {
+        // What is not committed is counted by whoever commits it (P4).
+        for (project, events) in stored.accepted.iter().filter(|_| is_committed) {
             metrics.stored_events.add(project.as_str(), *events);
         }
         metrics.batch_events.observe(stored.events as f64);
@@ -217,18 +224,23 @@ impl Worker {
         Ok(())
     }
 
+    /// Commits; `false` when a partition is another member's by now.
     async fn commit(
         &mut self,
         member: &mut dyn Member,
         next: BTreeMap<u32, u64>,
-    ) -> Result<(), Halt> {
+    ) -> Result<bool, Halt> {
+        let mut is_whole = true;
         for (partition, offset) in next {
             let mut pause = Pause::new(self.processor.config.retry_pause_max);
             loop {
                 match member.commit(partition, offset).await {
                     Ok(()) => break,
                     // Whoever has it now reads the same records again, which changes nothing (P2).
-                    Err(LogError::NotAssigned(_)) => break,
+                    Err(LogError::NotAssigned(_)) => {
+                        is_whole = false;
+                        break;
+                    }
                     Err(error) if error.is_retryable() => {
                         tracing::warn!(error = %error, log.partition = partition, "cannot commit for now");
                         if !pause.wait(&self.stop).await {
@@ -239,6 +251,6 @@ impl Worker {
                 }
             }
         }
-        Ok(())
+        Ok(is_whole)
     }
 }

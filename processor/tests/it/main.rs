@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod deployment;
+mod flaky_log;
 mod fold;
 mod held_tables;
 mod memory_tables;
