@@ -172,7 +172,7 @@ async fn whatever_dies_sleeps_or_is_cut_off_every_accepted_event_is_there_once_r
         deployment.ingest_urls(),
         &deployment.key,
         ("faults", seed),
-        4,
+        2,
     );
     let begun = Instant::now();
     for (round, fault) in rounds(&mut random).into_iter().enumerate() {

@@ -37,8 +37,11 @@ async fn twice_as_many_partitions_under_load_lose_and_double_nothing() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     some_more(&loads, 40).await;
+    let mut all = Vec::new();
     for load in loads {
-        let accepted = load.finish().await;
+        all.push(load.finish().await);
+    }
+    for accepted in all {
         accepted.assert_found_once(deployment.query()).await;
         let statement = format!(
             "SELECT count() FROM events FINAL WHERE app_id = '{}'",
