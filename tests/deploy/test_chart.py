@@ -213,7 +213,7 @@ def test_keda_is_asked_for_the_lag_of_our_group(everything):
     assert trigger["type"] == "kafka" and trigger["authenticationRef"] == {"name": "kafka"}
     assert all(isinstance(value, str) for value in trigger["metadata"].values())
     group = re.search(r'pub const GROUP: &str = "(\w+)"', (ROOT / "processor/src/lib.rs").read_text())[1]
-    assert trigger["metadata"]["consumerGroup"] == group
+    assert trigger["metadata"]["consumerGroup"] == f"staging.events.{group}"
     assert trigger["metadata"]["topic"] == "staging.events"
     assert trigger["metadata"]["bootstrapServers"] == "k1.kafka:9093,k2.kafka:9093,k3.kafka:9093"
     plain, _ = environment(workloads(everything)["processor"])
