@@ -11,11 +11,11 @@ use bytes::Bytes;
 use eventlog::{Fetch, Log, LogError, Position, Record, StoredRecord};
 use processor::Control;
 use prometheus::{IntCounter, IntGauge, Registry};
-use schemas::control::Word;
+use schemas::control::{Changed, Word};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use hearing::Hearing;
+use hearing::{From, Hearing};
 
 /// Words that a listener may be behind before it is told that it missed some (X1): minutes of them.
 const WORDS: usize = 1024;
@@ -103,12 +103,14 @@ pub(crate) struct OverLog {
 impl OverLog {
     /// Over this topic. Nothing is heard before [`OverLog::run`].
     pub(crate) fn new(log: Arc<dyn Log>, registry: &Registry) -> anyhow::Result<Self> {
-        Ok(Self {
+        let over = Self {
             log,
             words: broadcast::Sender::new(WORDS),
             hearing: Mutex::new(Hearing::new(Instant::now())),
             metrics: Metrics::new(registry).context("the metrics of the control topic clash")?,
-        })
+        };
+        over.measure();
+        Ok(over)
     }
 
     /// Hears until told to stop. While the topic is away, [`Control::heard_until`] stands still.
@@ -133,9 +135,15 @@ impl OverLog {
     async fn hear(&self) -> Result<(), LogError> {
         let (asked, bounds) = self.bounds().await?;
         let from = self.with(|hearing| hearing.begin(asked, bounds));
+        if let From::TheEnd(_) = from {
+            // What was said before is in the tables by now: whoever listens looks there, whatever it was.
+            let _ = self.words.send(Word::Changed {
+                what: Changed::Unknown,
+            });
+        }
         let at = Position {
             partition: PARTITION,
-            offset: from,
+            offset: from.offset(),
         };
         let mut reader = self.log.reader(vec![at]).await?;
         let fetch = Fetch {
@@ -226,10 +234,8 @@ impl Control for OverLog {
 
 #[cfg(test)]
 mod tests {
-    use eventlog::MemoryLog;
-    use schemas::control::Changed;
-
     use super::*;
+    use eventlog::MemoryLog;
 
     fn word(name: &str) -> Word {
         Word::Close {
@@ -242,6 +248,11 @@ mod tests {
     fn over(log: &MemoryLog) -> Arc<OverLog> {
         Arc::new(OverLog::new(Arc::new(log.clone()), &Registry::new()).unwrap())
     }
+
+    /// The word of one who begins to hear: anything may have changed before.
+    const ANYTHING: Word = Word::Changed {
+        what: Changed::Unknown,
+    };
 
     async fn until_heard(control: &OverLog, since: Instant) {
         let moved = async {
@@ -273,6 +284,7 @@ mod tests {
             controls[at % 2].say(&word(&at.to_string())).await.unwrap();
         }
         for ear in &mut ears {
+            assert_eq!(ear.recv().await.unwrap(), ANYTHING);
             for at in 0..20 {
                 assert_eq!(ear.recv().await.unwrap(), word(&at.to_string()));
             }
@@ -305,6 +317,7 @@ mod tests {
             what: Changed::Prices,
         };
         control.say(&changed).await.unwrap();
+        assert_eq!(ear.recv().await.unwrap(), ANYTHING);
         assert_eq!(ear.recv().await.unwrap(), changed);
         stop.cancel();
         running.await.unwrap();

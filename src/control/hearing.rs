@@ -20,6 +20,22 @@ pub(super) struct Hearing {
     until: Instant,
 }
 
+/// The offset where reading begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    /// Nothing was missed.
+    WhereItWasLeft(u64),
+    /// Words said before were not heard, and will not be.
+    TheEnd(u64),
+}
+
+impl From {
+    pub(super) fn offset(self) -> u64 {
+        let (Self::WhereItWasLeft(offset) | Self::TheEnd(offset)) = self;
+        offset
+    }
+}
+
 impl Hearing {
     /// Nothing was heard yet.
     pub(super) fn new(now: Instant) -> Self {
@@ -32,18 +48,18 @@ impl Hearing {
     }
 
     /// Where to read from, with the topic's begin and end as asked for at `asked`: where it was left, or from the end
-    /// if that is not there any more or never was. Words of before are of no use to a process that knew nothing then.
-    pub(super) fn begin(&mut self, asked: Instant, (begin, end): (u64, u64)) -> u64 {
+    /// if that is not there any more or never was.
+    pub(super) fn begin(&mut self, asked: Instant, (begin, end): (u64, u64)) -> From {
         match self.next {
             Some(next) if (begin..=end).contains(&next) => {
                 self.end_is(asked, (begin, end));
-                next
+                From::WhereItWasLeft(next)
             }
             _ => {
                 self.next = Some(end);
                 self.asked = None;
                 self.trusted_from = Some(asked + SAID_AGAIN_WITHIN);
-                end
+                From::TheEnd(end)
             }
         }
     }
@@ -121,7 +137,7 @@ mod tests {
             let mut hearing = Hearing::new(start);
             prop_assert!(hearing.until() < start - SAID_AGAIN_WITHIN);
             let (mut said_at, mut begin, mut skipped_at) = (Vec::new(), 0, start);
-            let mut next = hearing.begin(start, (0, 0));
+            let mut next = hearing.begin(start, (0, 0)).offset();
             for (at, step) in steps.into_iter().enumerate() {
                 let now = start + Duration::from_secs(at as u64 + 1);
                 let end = said_at.len() as u64;
@@ -139,7 +155,9 @@ mod tests {
                         if next < begin {
                             skipped_at = now;
                         }
-                        next = hearing.begin(now, (begin, end));
+                        let from = hearing.begin(now, (begin, end));
+                        prop_assert_eq!(matches!(from, From::TheEnd(_)), next < begin);
+                        next = from.offset();
                     }
                     Step::Trimmed => begin = end,
                     Step::Heard => {}
@@ -153,7 +171,7 @@ mod tests {
                 prop_assert!(!is_settling, "what was said before the skip may be in force");
             }
             let (now, end) = (start + Duration::from_secs(100), said_at.len() as u64);
-            for offset in hearing.begin(now, (begin, end))..end {
+            for offset in hearing.begin(now, (begin, end)).offset()..end {
                 hearing.heard(offset);
             }
             let later = now + SAID_AGAIN_WITHIN;

@@ -261,9 +261,22 @@ impl Server {
         .await;
     }
 
+    /// Returns when every process hears what the others say.
+    pub(crate) async fn hears(&self) {
+        for process in &self.processes {
+            self.until("every process hears the others", READY_WITHIN, async || {
+                let text = self.metrics_of(&process.url).await;
+                let silent = sum_of(&text, "spindle_control_silent_seconds");
+                (silent < 60.0).then_some(())
+            })
+            .await;
+        }
+    }
+
     /// Returns when every process knows what was changed. In one process that is at once.
     pub(crate) async fn told(&self) {
         if self.processes.len() > 1 {
+            self.hears().await;
             tokio::time::sleep(KNOWN_WITHIN).await;
         }
     }
@@ -372,18 +385,16 @@ impl Server {
 
     /// One value of `/metrics`, labels summed.
     pub(crate) async fn metric(&self, name: &str) -> f64 {
-        let text = self.metrics().await;
-        let lines = text
-            .lines()
-            .filter(|line| line.starts_with(name) && line[name.len()..].starts_with([' ', '{']));
-        lines
-            .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
-            .sum()
+        sum_of(&self.metrics().await, name)
     }
 
     pub(crate) async fn metrics(&self) -> String {
+        self.metrics_of(&self.url).await
+    }
+
+    async fn metrics_of(&self, url: &str) -> String {
         self.client
-            .get(format!("{}/metrics", self.url))
+            .get(format!("{url}/metrics"))
             .send()
             .await
             .unwrap()
@@ -424,4 +435,14 @@ pub(crate) fn event(app: &str, run: &str, name: &str, ms: i64) -> Value {
         "name": name, "app_id": app, "run_id": run, "type": "agent",
         "timestamp": at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
     })
+}
+
+/// One value of an answer of `/metrics`, labels summed.
+fn sum_of(metrics: &str, name: &str) -> f64 {
+    let lines = metrics
+        .lines()
+        .filter(|line| line.starts_with(name) && line[name.len()..].starts_with([' ', '{']));
+    lines
+        .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+        .sum()
 }
