@@ -32,6 +32,7 @@ mod judge;
 mod letters;
 mod live;
 mod params;
+pub mod platform;
 mod reporter;
 mod runs;
 mod state;

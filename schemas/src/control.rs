@@ -41,6 +41,8 @@ pub enum Word {
         /// What happened behind it.
         outcome: Outcome,
     },
+    /// A process is there. Said every few seconds, and at once after caches were emptied.
+    Present(Present),
     /// A kind of a newer binary.
     #[serde(other)]
     Unknown,
@@ -56,6 +58,8 @@ pub enum Changed {
     Prices,
     /// A job was asked for or cancelled.
     Jobs,
+    /// Builds of applications and their processes.
+    Builds,
     /// Something of a newer binary.
     #[serde(other)]
     Unknown,
@@ -75,6 +79,47 @@ pub struct Processor {
     /// How many of these the process has said: it knows by this which of them it hears.
     #[serde(default)]
     pub count: u64,
+}
+
+/// A process of the deployment, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Present {
+    /// Names the process, anew at each start.
+    pub process: String,
+    /// `serve`, `ingest`, `processor` or `query`.
+    pub role: String,
+    /// Of the binary.
+    pub version: String,
+    /// Where it listens, such as `http://10.0.0.7:7070`.
+    pub endpoint: String,
+    /// Its parts that do not work, with a reason each; none when it is ready.
+    pub missing: Vec<(String, String)>,
+    /// What it keeps in memory.
+    pub caches: Vec<CacheReport>,
+    /// The orders to empty caches that it carried out last; at most [`ORDERS_REMEMBERED`].
+    pub cleared: Vec<String>,
+    /// It ends; do not miss it.
+    pub leaves: bool,
+}
+
+/// How many orders a process remembers to have carried out: more than can be under way.
+pub const ORDERS_REMEMBERED: usize = 16;
+
+/// One cache of one process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheReport {
+    /// What it holds, such as `credentials`.
+    pub name: String,
+    /// Entries.
+    pub entries: u64,
+    /// Bytes they take, nearly.
+    pub used_bytes: u64,
+    /// Bytes they may take.
+    pub max_bytes: u64,
+    /// Look-ups that found something since the process started.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
 }
 
 /// What happened behind a closed gate.
@@ -117,6 +162,23 @@ mod tests {
             Word::Changed {
                 what: Changed::Prices,
             },
+            Word::Present(Present {
+                process: "p".to_owned(),
+                role: "query".to_owned(),
+                version: "1".to_owned(),
+                endpoint: "http://127.0.0.1:1".to_owned(),
+                missing: vec![("log".to_owned(), "away".to_owned())],
+                caches: vec![CacheReport {
+                    name: "credentials".to_owned(),
+                    entries: 1,
+                    used_bytes: 300,
+                    max_bytes: 3000,
+                    hits: 2,
+                    misses: 3,
+                }],
+                cleared: vec!["o".to_owned()],
+                leaves: false,
+            }),
             Word::Processor(Processor {
                 process: "p".to_owned(),
                 closed: Some("g".to_owned()),

@@ -46,6 +46,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(4, "jobs"),
     migration!(5, "search"),
     migration!(6, "deployment"),
+    migration!(7, "platform"),
 ];
 
 /// Time for one statement. `CREATE` takes milliseconds; a later `ALTER` over a large table may take minutes.

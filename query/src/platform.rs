@@ -1,0 +1,79 @@
+//! Platform administration: emptying caches, scanning the platform, starting processes.
+//!
+//! What this tier cannot see by itself it is told over traits, which the binary implements: it knows neither the log
+//! nor the other processes.
+
+use async_trait::async_trait;
+use schemas::control::Present;
+
+/// The processes of the deployment, as this one hears of them.
+#[async_trait]
+pub trait Processes: Send + Sync {
+    /// Those that said lately that they are there, this one first. One that fell silent without taking its leave stays
+    /// for a while, and `silent_ms` grows.
+    fn processes(&self) -> Vec<Heard>;
+
+    /// Has every process empty the caches of these names. Returns when all that are known said that they did, or after
+    /// a bounded wait without.
+    ///
+    /// # Errors
+    /// A reason for a person, when the others cannot be told; this process did it then, and no other.
+    async fn clear(&self, names: &[String]) -> Result<Cleared, String>;
+}
+
+/// A process and when it was heard of.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// What it said last.
+    pub present: Present,
+    /// How long ago, milliseconds.
+    pub silent_ms: u64,
+}
+
+/// What became of an order to empty caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cleared {
+    /// Processes that said that they did it, this one among them.
+    pub confirmed: usize,
+    /// Processes that were there.
+    pub of: usize,
+}
+
+/// What is beside the tables: the log, the disk.
+#[async_trait]
+pub trait Infrastructure: Send + Sync {
+    /// Asks the log about itself.
+    ///
+    /// # Errors
+    /// Why it does not answer, for a person, without addresses or credentials.
+    async fn log(&self) -> Result<LogReport, String>;
+
+    /// The disk of this process's data folder; nothing if it has none.
+    fn disk(&self) -> Option<DiskReport>;
+}
+
+/// The event log as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogReport {
+    /// `kafka` or `embedded`.
+    pub kind: &'static str,
+    /// Its version, `unknown` where it does not tell.
+    pub version: String,
+    /// Brokers that answer for it.
+    pub brokers: u64,
+    /// Topics there are.
+    pub topics: u64,
+    /// Records that wait to be processed; `None` where nobody knows now.
+    pub lag_records: Option<u64>,
+    /// Bytes it holds and may hold, where it is bounded.
+    pub bytes: Option<(u64, u64)>,
+}
+
+/// A disk, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskReport {
+    /// Free for this process.
+    pub free_bytes: u64,
+    /// In all.
+    pub total_bytes: u64,
+}
