@@ -19,6 +19,7 @@ mod append;
 pub mod broker;
 mod consume;
 mod look;
+pub mod proxy;
 mod rebalance;
 
 /// How long anything may take before a check fails: a broker's rebalance takes seconds.

@@ -227,4 +227,14 @@ impl LogError {
     pub fn is_retryable(&self) -> bool {
         matches!(self, LogError::Full(_) | LogError::Unavailable(_))
     }
+
+    /// Why a record was refused, as the metrics name it.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            LogError::Full(_) => "full",
+            LogError::TooLarge { .. } => "too_large",
+            LogError::Closed => "closed",
+            _ => "unavailable",
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use eventlog::{EmbeddedConfig, EmbeddedLog, Fetch, Log, Position, StoredRecord};
+use eventlog::{EmbeddedLog, Fetch, Log, Position, StoredRecord};
 use prometheus::Registry;
 use schemas::ids::{AppId, ProjectId};
 use schemas::record::RecordHeader;
@@ -18,7 +18,7 @@ use super::file::{Entry, Exported, Writer};
 use crate::config::Config;
 use crate::serve::engine::EngineSlot;
 use crate::serve::folder::DataFolder;
-use crate::serve::{parts, runtime};
+use crate::serve::{parts, runtime, topics};
 
 /// Events that are put in order of their acceptance at a time, and their bytes: memory (X1).
 const BATCH_EVENTS: usize = 20_000;
@@ -91,16 +91,10 @@ async fn write(config: &Config, store: &Store, path: &Path) -> anyhow::Result<(u
 /// Dead letters stay where they are: what could not be processed here need not be tried elsewhere. It is said, because
 /// they are events that were accepted (P4).
 async fn warn_of_dead_letters(config: &Config) -> anyhow::Result<()> {
-    let folder = config.log.folder.with_file_name("dead-letters");
-    if !folder.exists() {
+    let letters = topics::dead_letters(&config.log);
+    if !letters.folder.exists() {
         return Ok(());
     }
-    let letters = EmbeddedConfig {
-        folder,
-        partitions: 1,
-        max_tail_bytes: 0,
-        ..config.log.clone()
-    };
     let letters = EmbeddedLog::open(letters, &Registry::new());
     let letters = letters.context("cannot open the dead letters")?;
     let bounds = letters.bounds().await?;

@@ -31,17 +31,12 @@ impl Metered {
     pub(crate) fn new() -> anyhow::Result<Self> {
         let of_log = |name: &str| {
             let labels = [(LOG_LABEL.to_owned(), name.to_owned())];
-            Registry::new_custom(None, Some(labels.into()))
+            Registry::new_custom(None, Some(labels.into())).context("cannot make the metrics")
         };
-        let made = || {
-            Ok(Self {
-                own: Registry::new(),
-                logs: [of_log("events")?, of_log("dead-letter")?],
-            })
-        };
-        made()
-            .map_err(|error: prometheus::Error| error)
-            .context("cannot make the metrics")
+        Ok(Self {
+            own: Registry::new(),
+            logs: [of_log("events")?, of_log("dead-letter")?],
+        })
     }
 
     /// The registry of a log: its metrics carry its name.

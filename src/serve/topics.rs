@@ -83,18 +83,23 @@ pub(crate) async fn open(
     Ok(Arc::new(KafkaLog::open(config, registry).await?))
 }
 
+/// The embedded log of what cannot be processed, beside that of the events.
+pub(crate) fn dead_letters(events: &EmbeddedConfig) -> EmbeddedConfig {
+    EmbeddedConfig {
+        folder: events.folder.with_file_name("dead-letters"),
+        partitions: 1,
+        // Nothing reads it on the way, so it needs no memory for readers.
+        max_tail_bytes: 0,
+        ..events.clone()
+    }
+}
+
 impl Topics {
     /// Opens the embedded log of events, and that of what cannot be processed. Blocks.
     pub(crate) fn embedded(config: &EmbeddedConfig, metered: &Metered) -> anyhow::Result<Self> {
         let events = EmbeddedLog::open(config.clone(), metered.of(LogName::Events))
             .context("cannot open the log")?;
-        let dead_letters = EmbeddedConfig {
-            folder: config.folder.with_file_name("dead-letters"),
-            partitions: 1,
-            // Nothing reads it on the way, so it needs no memory for readers.
-            max_tail_bytes: 0,
-            ..config.clone()
-        };
+        let dead_letters = dead_letters(config);
         let dead_letters = EmbeddedLog::open(dead_letters, metered.of(LogName::DeadLetter))
             .context("cannot open the dead letters")?;
         Ok(Self {

@@ -13,6 +13,8 @@ use store::metrics::Metrics;
 
 /// What folders of engines are called, before the process id.
 const FOLDER_PREFIX: &str = "spindle-live-engine-";
+/// Bytes of memory for an engine.
+const ENGINE_MEMORY_BYTES: u64 = 2 << 30;
 
 /// Topics and a database.
 #[derive(Clone, Debug)]
@@ -50,9 +52,9 @@ impl Backing {
         given.map(variable).into()
     }
 
-    /// `host:port` of the ClickHouse server.
-    pub(crate) fn clickhouse_address(&self) -> &str {
-        self.clickhouse.url.trim_start_matches("http://")
+    /// The port of the ClickHouse server.
+    pub(crate) fn clickhouse_port(&self) -> u16 {
+        port_of(&self.clickhouse)
     }
 
     /// A topic of it, to look into or to write to behind the back of the tiers.
@@ -66,17 +68,27 @@ fn engine() -> &'static Engine {
     ENGINE.get_or_init(|| {
         sweep();
         let folder = format!("{FOLDER_PREFIX}{}", std::process::id());
-        let program = Program {
-            path: PathBuf::from(env!("CARGO_BIN_EXE_spindle")),
-            arguments: vec!["engine".into()],
-        };
-        let config = EngineConfig {
-            memory_bytes: 2 << 30,
-            ..EngineConfig::new(program, std::env::temp_dir().join(folder))
-        };
-        let metrics = Metrics::register(&Registry::new()).unwrap();
-        Engine::start(config, metrics).unwrap()
+        start_engine(std::env::temp_dir().join(folder))
     })
+}
+
+/// An engine in this folder. Blocks.
+pub(crate) fn start_engine(folder: PathBuf) -> Engine {
+    let program = Program {
+        path: PathBuf::from(env!("CARGO_BIN_EXE_spindle")),
+        arguments: vec!["engine".into()],
+    };
+    let config = EngineConfig {
+        memory_bytes: ENGINE_MEMORY_BYTES,
+        ..EngineConfig::new(program, folder)
+    };
+    Engine::start(config, Metrics::register(&Registry::new()).unwrap()).unwrap()
+}
+
+/// The port of a server's address.
+pub(crate) fn port_of(clickhouse: &StoreConfig) -> u16 {
+    let (_, port) = clickhouse.url.rsplit_once(':').unwrap();
+    port.parse().unwrap()
 }
 
 /// Removes the folders of test processes that are gone: a process cannot remove what its own engine still uses.

@@ -1,26 +1,21 @@
 //! A deployment of several processes of each tier over a broker and an engine of its own, with a proxy between each
 //! process and each server it speaks to.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use eventlog::conformance::broker::{Cluster, Door, Options};
-use prometheus::Registry;
+use eventlog::conformance::broker::{Cluster, Door, Options, free_ports};
+use eventlog::conformance::proxy::Proxy;
 use store::StoreConfig;
-use store::engine::{Engine, EngineConfig, Program};
-use store::metrics::Metrics;
+use store::engine::Engine;
 use tempfile::TempDir;
 
+use crate::backing::{port_of, start_engine};
 use crate::harness::{Server, Setup};
-use crate::proxy::Proxy;
 
 /// A member that is silent for so long has lost its partitions. Short, because tests wait for it.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// Partitions of the topic of events.
 pub(crate) const PARTITIONS: usize = 4;
-/// Bytes of memory for the engine.
-const ENGINE_MEMORY_BYTES: u64 = 2 << 30;
 
 /// How many processes of each tier are started.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +72,7 @@ impl Deployment {
         let tiers = plan.ingests + plan.processors + plan.queries;
         let mut to_kafka = Vec::new();
         for port in free_ports(tiers) {
-            to_kafka.push((port, proxy(port).await));
+            to_kafka.push((port, Proxy::to(port).await));
         }
         let doors = to_kafka.iter().map(|(port, proxy)| Door {
             port: *port,
@@ -114,7 +109,7 @@ impl Deployment {
             .flat_map(|(role, count)| (0..*count).map(move |n| (*role, n)))
         {
             let (_, kafka) = to_kafka.next().expect("a proxy for each process");
-            let clickhouse = proxy(deployment.clickhouse_port()).await;
+            let clickhouse = Proxy::to(port_of(&deployment.clickhouse)).await;
             let setup = deployment.setup(&all, (&kafka, &clickhouse));
             let tier = Tier {
                 role,
@@ -149,11 +144,6 @@ impl Deployment {
         setup.key.clone_from(&all.key);
         setup.token.clone_from(&all.token);
         setup
-    }
-
-    fn clickhouse_port(&self) -> u16 {
-        let (_, port) = self.clickhouse.url.rsplit_once(':').unwrap();
-        port.parse().unwrap()
     }
 
     /// The processes of a tier.
@@ -223,29 +213,4 @@ impl Asking {
             .unwrap();
         answer.text().await.unwrap().trim().to_owned()
     }
-}
-
-fn start_engine(folder: PathBuf) -> Engine {
-    let program = Program {
-        path: PathBuf::from(env!("CARGO_BIN_EXE_spindle")),
-        arguments: vec!["engine".into()],
-    };
-    let config = EngineConfig {
-        memory_bytes: ENGINE_MEMORY_BYTES,
-        ..EngineConfig::new(program, folder)
-    };
-    Engine::start(config, Metrics::register(&Registry::new()).unwrap()).unwrap()
-}
-
-/// A proxy to a port of loopback.
-async fn proxy(port: u16) -> Proxy {
-    Proxy::to(SocketAddr::from(([127, 0, 0, 1], port))).await
-}
-
-/// Ports that are free now. Held until all are found, so that they differ.
-fn free_ports(count: usize) -> Vec<u16> {
-    let bind = |_| std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let held: Vec<std::net::TcpListener> = (0..count).map(bind).collect();
-    let ports = held.iter().map(|held| held.local_addr().unwrap().port());
-    ports.collect()
 }

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use eventlog::conformance::proxy::Network;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -10,11 +11,8 @@ use rustix::process::Signal;
 
 use crate::deployment::{Deployment, Plan, SESSION_TIMEOUT, Tier};
 use crate::harness::kill;
-use crate::load::{EVENTS_PER_RUN, Load};
-use crate::proxy::Network;
+use crate::load::{EVENTS_PER_RUN, Load, seed};
 
-/// The same seed gives the same faults in the same order; `SPINDLE_TEST_SEED` sets it.
-const SEED_VARIABLE: &str = "SPINDLE_TEST_SEED";
 /// How long ClickHouse is away when it is away for long.
 const LONG: Duration = Duration::from_secs(60);
 /// After this long without an accepted event something does not come back by itself.
@@ -156,11 +154,7 @@ async fn happen(deployment: &mut Deployment, fault: Fault, load: &Load, random: 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_dies_sleeps_or_is_cut_off_every_accepted_event_is_there_once_r1() {
-    let seed = std::env::var(SEED_VARIABLE)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or_else(rand::random::<u64>);
-    eprintln!("{SEED_VARIABLE}={seed}");
+    let seed = seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut deployment = Deployment::start(Plan {
         ingests: 2,

@@ -6,19 +6,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::harness::{Setup, kill};
-use crate::load::Load;
+use crate::load::{Load, seed};
 
 const ROUNDS: usize = 20;
-/// The same seed gives the same moments and choices; `SPINDLE_TEST_SEED` sets it.
-const SEED_VARIABLE: &str = "SPINDLE_TEST_SEED";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_event_answered_with_200_is_there_exactly_once_whatever_is_killed_r1() {
-    let seed = std::env::var(SEED_VARIABLE)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or_else(rand::random::<u64>);
-    eprintln!("{SEED_VARIABLE}={seed}");
+    let seed = seed();
     let mut random = StdRng::seed_from_u64(seed);
     let setup = Setup::new();
     let mut server = setup.start_ready().await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -16,6 +16,10 @@ use crate::harness::{Server, VISIBLE_WITHIN, event};
 pub(crate) const EVENTS_PER_RUN: usize = 6;
 /// Runs that are looked at event by event.
 const DETAILS: usize = 400;
+/// Sets the seed of a test.
+const SEED_VARIABLE: &str = "SPINDLE_TEST_SEED";
+/// After this long without an accepted event something does not come back by itself.
+const ACCEPTS_WITHIN: Duration = Duration::from_secs(60);
 /// Pause of a sender between two batches: load enough to be in the middle of something whenever a kill comes.
 const PAUSE: Duration = Duration::from_millis(15);
 
@@ -64,6 +68,16 @@ impl Load {
             )));
         }
         load
+    }
+
+    /// Waits until so many more runs are accepted.
+    pub(crate) async fn some_more(&self, runs: usize) {
+        let target = self.accepted() + runs;
+        let deadline = Instant::now() + ACCEPTS_WITHIN;
+        while self.accepted() < target {
+            assert!(Instant::now() < deadline, "nothing more is accepted");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// The server moved to another port.
@@ -272,4 +286,14 @@ impl Accepted {
             assert_eq!(events, Some(EVENTS_PER_RUN), "events of {id}: {run}");
         }
     }
+}
+
+/// The seed of a test: that of the variable, or a new one. It is printed, and the same one gives the same moments and
+/// choices in the same order.
+pub(crate) fn seed() -> u64 {
+    let given = std::env::var(SEED_VARIABLE).ok();
+    let seed = given.and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(rand::random::<u64>);
+    eprintln!("{SEED_VARIABLE}={seed}");
+    seed
 }

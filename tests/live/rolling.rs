@@ -49,15 +49,6 @@ impl Watch {
     }
 }
 
-async fn some_more(load: &Load, runs: usize) {
-    let target = load.accepted() + runs;
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while load.accepted() < target {
-        assert!(Instant::now() < deadline, "nothing more is accepted");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processors_that_leave_and_join_in_order_stop_nothing_for_long() {
     let mut deployment = Deployment::start(Plan {
@@ -72,7 +63,7 @@ async fn processors_that_leave_and_join_in_order_stop_nothing_for_long() {
         ("rebalance", 5),
         3,
     );
-    some_more(&load, 50).await;
+    load.some_more(50).await;
     let mut stalls = Vec::new();
     for round in 0..4 {
         let place = round % 2;
@@ -81,10 +72,10 @@ async fn processors_that_leave_and_join_in_order_stop_nothing_for_long() {
         tier.server().signal(Signal::TERM);
         let mut server = tier.take();
         assert_eq!(server.ended(ENDS_WITHIN).await, Some(0), "ends in order");
-        some_more(&load, 100).await;
+        load.some_more(100).await;
         tier.start().await;
         deployment.processors[place].server().ready().await;
-        some_more(&load, 200).await;
+        load.some_more(200).await;
         stalls.push(watch.longest().await);
     }
     eprintln!("longest standstills while a processor left and joined: {stalls:?}");
@@ -102,7 +93,7 @@ async fn a_rolling_restart_of_every_process_loses_and_doubles_nothing_r1() {
     })
     .await;
     let load = Load::start_on(deployment.ingest_urls(), &deployment.key, ("rolling", 7), 3);
-    some_more(&load, 50).await;
+    load.some_more(50).await;
     // The order of an upgrade: the tables first, then who reads the log, then who writes it, then who is asked.
     for place in 0..2 {
         restart(&mut deployment, &load, ("processor", place)).await;
@@ -135,5 +126,5 @@ async fn restart(deployment: &mut Deployment, load: &Load, (role, place): (&str,
     if role == "ingest" {
         load.follow_as(place, tier.server());
     }
-    some_more(load, 50).await;
+    load.some_more(50).await;
 }

@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use eventlog::conformance::proxy::{Network, Proxy};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::harness::{KNOWN_WITHIN, Server, Setup, VISIBLE_WITHIN, event};
-use crate::wire::Wire;
 
 async fn administer(server: &Server, method: Method, path: &str, body: Value) -> Value {
     let (status, answer) = server.ask(method, &server.token, path, Some(body)).await;
@@ -162,12 +162,12 @@ async fn sigterm_ends_every_tier_in_order_and_nothing_is_lost_r1() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ingest_starts_and_takes_reports_of_known_keys_while_clickhouse_is_away_r1() {
     let setup = Setup::distributed().await;
-    let wire = Wire::to(setup.backing.as_ref().unwrap().clickhouse_address()).await;
+    let proxy = Proxy::to(setup.backing.as_ref().unwrap().clickhouse_port()).await;
     let mut start = setup.process("ingest");
-    let through_the_wire = format!("http://{}", wire.address);
+    let through_the_proxy = format!("http://{}", proxy.address);
     start
         .variables
-        .push(("SPINDLE_CLICKHOUSE__URL", &through_the_wire));
+        .push(("SPINDLE_CLICKHOUSE__URL", &through_the_proxy));
     let server = setup.start_ready().await;
     let client = &server.client;
     let report = async |url: &str, key: &str, run: &str| {
@@ -194,7 +194,7 @@ async fn ingest_starts_and_takes_reports_of_known_keys_while_clickhouse_is_away_
     let kept = std::fs::read_to_string(&snapshot).unwrap();
     assert!(!kept.contains(&setup.key), "hashes only (X2)");
 
-    wire.cut();
+    proxy.set(Network::Refused);
     ingest.kill();
     drop(ingest);
     let ingest = start.listening().await;
@@ -212,7 +212,7 @@ async fn ingest_starts_and_takes_reports_of_known_keys_while_clickhouse_is_away_
         StatusCode::SERVICE_UNAVAILABLE,
         "nobody can say whose it is"
     );
-    wire.mend();
+    proxy.set(Network::Whole);
     server
         .until(
             "an unknown key is refused again",

@@ -37,8 +37,6 @@ exit 0
 pub struct Options {
     /// How many brokers; each is a controller as well.
     pub brokers: usize,
-    /// What each broker tells clients to connect to, on 127.0.0.1, if it is not its own port: a proxy's.
-    pub advertised: Vec<u16>,
     /// Further listeners of the first broker, each with a port of its own that clients are told to connect to.
     pub doors: Vec<Door>,
     /// Properties of the brokers on top of those made here, and instead of them.
@@ -50,7 +48,6 @@ impl Options {
     pub fn new(brokers: usize) -> Self {
         Options {
             brokers,
-            advertised: Vec::new(),
             doors: Vec::new(),
             properties: Vec::new(),
         }
@@ -75,7 +72,6 @@ pub struct Cluster {
 struct Node {
     folder: PathBuf,
     port: u16,
-    internal: u16,
     process: Option<(Child, ChildStdin)>,
 }
 
@@ -98,17 +94,17 @@ impl Cluster {
             .tempdir()
             .expect("a folder for the brokers")
             .keep();
-        let ports = free_ports(options.brokers * 3);
+        let ports = free_ports(options.brokers * 2);
         let id = "c3BpbmRsZS10ZXN0cy1hLg";
         let voters: Vec<String> = (0..options.brokers)
-            .map(|i| format!("{}@127.0.0.1:{}", i + 1, ports[i * 3 + 2]))
+            .map(|i| format!("{}@127.0.0.1:{}", i + 1, ports[i * 2 + 1]))
             .collect();
         let mut formats = Vec::new();
         let mut nodes = Vec::new();
         for i in 0..options.brokers {
             let node = folder.join(format!("node-{}", i + 1));
             fs::create_dir(&node).expect("a folder for a broker");
-            let ports = &ports[i * 3..i * 3 + 3];
+            let ports = &ports[i * 2..i * 2 + 2];
             let properties = properties(options, i, &node, ports, &voters.join(","));
             fs::write(node.join("server.properties"), properties).expect("a file");
             let mut format = java(&node);
@@ -119,7 +115,6 @@ impl Cluster {
             nodes.push(Mutex::new(Node {
                 folder: node,
                 port: ports[0],
-                internal: ports[1],
                 process: None,
             }));
         }
@@ -139,15 +134,9 @@ impl Cluster {
         self.nodes[i].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `host:port` of each broker itself, not of a proxy before it; it tells clients to go on through the proxy.
+    /// `host:port` of each broker itself. Clients that begin here never meet a proxy.
     pub fn bootstrap(&self) -> String {
         let brokers = (0..self.nodes.len()).map(|i| format!("127.0.0.1:{}", self.port(i)));
-        brokers.collect::<Vec<_>>().join(",")
-    }
-
-    /// `host:port` at which the brokers talk to each other. Clients that begin here never meet a proxy.
-    pub fn behind_proxies(&self) -> String {
-        let brokers = (0..self.nodes.len()).map(|i| format!("127.0.0.1:{}", self.node(i).internal));
         brokers.collect::<Vec<_>>().join(",")
     }
 
@@ -181,7 +170,7 @@ impl Cluster {
     /// Adds partitions to a topic until it has so many.
     pub async fn grow(&self, topic: &str, partitions: usize) {
         let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
-            .set("bootstrap.servers", self.behind_proxies())
+            .set("bootstrap.servers", self.bootstrap())
             .create()
             .expect("an admin client");
         let new = NewPartitions::new(topic, partitions);
@@ -192,7 +181,7 @@ impl Cluster {
 
     fn client(&self) -> BaseConsumer {
         ClientConfig::new()
-            .set("bootstrap.servers", self.behind_proxies())
+            .set("bootstrap.servers", self.bootstrap())
             .set("reconnect.backoff.ms", "50")
             .set("reconnect.backoff.max.ms", "200")
             .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)
@@ -304,8 +293,7 @@ fn log(folder: &Path) -> Stdio {
 }
 
 fn properties(options: &Options, i: usize, folder: &Path, ports: &[u16], voters: &str) -> String {
-    let (port, internal, controller) = (ports[0], ports[1], ports[2]);
-    let advertised = options.advertised.get(i).copied().unwrap_or(port);
+    let (port, controller) = (ports[0], ports[1]);
     let (mut listening, mut told, mut protocols) = (String::new(), String::new(), String::new());
     for (at, door) in options.doors.iter().enumerate().filter(|_| i == 0) {
         listening.push_str(&format!(",DOOR{at}://127.0.0.1:{}", door.port));
@@ -319,10 +307,10 @@ fn properties(options: &Options, i: usize, folder: &Path, ports: &[u16], voters:
 process.roles=broker,controller
 controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller}{listening}
-advertised.listeners=PLAINTEXT://127.0.0.1:{advertised},INTERNAL://127.0.0.1:{internal}{told}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}
-inter.broker.listener.name=INTERNAL
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{listening}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{told}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}
+inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
 auto.create.topics.enable=false
 offsets.topic.num.partitions=4
@@ -353,7 +341,7 @@ background.threads=2
 
 /// Ports that are free now: below those that the system gives to whoever connects to somewhere, so that a broker that
 /// was killed finds its own again.
-fn free_ports(count: usize) -> Vec<u16> {
+pub fn free_ports(count: usize) -> Vec<u16> {
     let random = RandomState::new();
     // Held until all are found, so that they differ.
     let free = (0_u64..).filter_map(|i| {

@@ -95,13 +95,7 @@ impl Metrics {
 
     /// Counts a refusal by the kind of its error.
     pub(super) fn refuse(&self, error: LogError) -> LogError {
-        let reason = match &error {
-            LogError::Full(_) => "full",
-            LogError::TooLarge { .. } => "too_large",
-            LogError::Closed => "closed",
-            _ => "unavailable",
-        };
-        self.refused.with_label_values(&[reason]).inc();
+        self.refused.with_label_values(&[error.reason()]).inc();
         error
     }
 }

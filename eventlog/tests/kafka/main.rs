@@ -15,7 +15,6 @@ use prometheus::Registry;
 mod brokers;
 mod errors;
 mod membership;
-mod proxy;
 
 /// A topic of its own for each test, with times that suit tests.
 fn config(brokers: &str, partitions: u32) -> KafkaConfig {

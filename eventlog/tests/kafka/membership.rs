@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use eventlog::conformance::broker::{Cluster, Options};
+use eventlog::conformance::broker::{Cluster, Door, Options, free_ports};
+use eventlog::conformance::proxy::{Network, Proxy};
 use eventlog::{Delivery, Fetch, KafkaLog, Lease, Log, LogError, Member};
 
-use super::proxy::Proxy;
 use super::{append, config, open, patiently};
 
 fn fetch() -> Fetch {
@@ -77,15 +77,18 @@ impl Owner {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_is_cut_off_has_no_lease_when_another_has_its_partitions() {
-    let (mut proxy, listener) = Proxy::listen().await;
+    let port = free_ports(1)[0];
+    let proxy = Proxy::to(port).await;
     let mut options = Options::new(1);
-    options.advertised = vec![proxy.port];
+    options.doors.push(Door {
+        port,
+        advertised: proxy.address.port(),
+    });
     let cluster = tokio::task::spawn_blocking(move || Cluster::with(&options));
     let cluster = cluster.await.unwrap();
-    proxy.connect(listener, cluster.port(0));
-    let through = config(&format!("127.0.0.1:{}", proxy.port), 2);
+    let through = config(&proxy.address.to_string(), 2);
     let mut beside = through.clone();
-    beside.brokers = cluster.behind_proxies();
+    beside.brokers = cluster.bootstrap();
     let (cut_off, other) = (open(&through).await, open(&beside).await);
     append(&other, 20).await;
 
@@ -105,7 +108,7 @@ async fn a_member_that_is_cut_off_has_no_lease_when_another_has_its_partitions()
         end = zombie.lease().await.max(end);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    proxy.cut();
+    proxy.set(Network::Refused);
 
     let mut heir = Owner::join(&other).await;
     heir.own(2).await;
@@ -121,7 +124,7 @@ async fn a_member_that_is_cut_off_has_no_lease_when_another_has_its_partitions()
     let commit = zombie.member.commit(0, 1).await;
     assert!(commit.is_err(), "{commit:?}");
 
-    proxy.mend();
+    proxy.set(Network::Whole);
     patiently("word that they are lost", async {
         while zombie.own.len() == 2 {
             zombie.step().await.unwrap();

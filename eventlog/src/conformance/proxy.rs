@@ -1,4 +1,4 @@
-//! A TCP proxy that can cut the network between two programs, one direction at a time or both.
+//! A TCP proxy that can cut the network between two programs.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 /// What the network between the two does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Network {
+pub enum Network {
     /// Carries everything.
     Whole,
     /// Connections break and new ones are closed at once: a program that died, a rule that refuses.
@@ -22,19 +22,21 @@ pub(crate) enum Network {
     Silent,
 }
 
-/// A proxy in front of one address. Ends when dropped.
-pub(crate) struct Proxy {
-    pub(crate) address: SocketAddr,
+/// A proxy in front of one port of loopback. Ends when dropped.
+pub struct Proxy {
+    /// Where it listens.
+    pub address: SocketAddr,
     network: Arc<watch::Sender<Network>>,
     listening: tokio::task::JoinHandle<()>,
 }
 
 impl Proxy {
-    /// Listens on a free port of loopback.
-    pub(crate) async fn to(target: SocketAddr) -> Self {
+    /// Listens on a free port of loopback, in front of this one.
+    pub async fn to(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let network = Arc::new(watch::Sender::new(Network::Whole));
+        let target = SocketAddr::from(([127, 0, 0, 1], port));
         let listening = tokio::spawn(accept(listener, target, network.subscribe()));
         Self {
             address,
@@ -44,12 +46,12 @@ impl Proxy {
     }
 
     /// Changes the network.
-    pub(crate) fn set(&self, network: Network) {
+    pub fn set(&self, network: Network) {
         self.network.send_replace(network);
     }
 
     /// The network is as told for so long, then whole again.
-    pub(crate) async fn disturb(&self, network: Network, time: Duration) {
+    pub async fn disturb(&self, network: Network, time: Duration) {
         self.set(network);
         tokio::time::sleep(time).await;
         self.set(Network::Whole);
