@@ -97,6 +97,9 @@ pub(crate) enum TokenCommand {
         /// Whose token it is
         #[arg(long, default_value = "")]
         name: String,
+        /// How long it is good, such as 12h or 30d; for ever without this
+        #[arg(long, value_name = "DURATION")]
+        expires_in: Option<String>,
         #[command(flatten)]
         access: Access,
     },
@@ -213,9 +216,10 @@ fn plan(command: AdminCommand) -> anyhow::Result<(Ask, Access)> {
             role,
             projects,
             name,
+            expires_in,
             access,
         }) => {
-            let mut body = json!({"role": word(role), "name": name});
+            let mut body = json!({"role": word(role), "name": name, "expires_in": expires_in});
             if !projects.is_empty() {
                 body["projects"] = projects.into();
             }

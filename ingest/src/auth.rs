@@ -139,7 +139,7 @@ pub(crate) fn reporter(credential: &Credential) -> Result<Reporter, Fault> {
             default_app: default_app.clone(),
         }),
         Credential::Key { .. } => Err(Fault::forbidden("this API key lacks the scope `report`")),
-        Credential::Token { .. } => Err(Fault::forbidden(
+        Credential::Token { .. } | Credential::Person { .. } => Err(Fault::forbidden(
             "this is the token of a person; events are reported with an API key, which says whose events they are",
         )),
     }

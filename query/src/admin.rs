@@ -1,6 +1,7 @@
 //! Projects, API keys, tokens, prices, jobs and dead letters: for tokens with the role `admin`.
 
 pub(crate) mod dead_letters;
+mod expiry;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod prices;

@@ -14,6 +14,6 @@ mod secrets;
 mod snapshot;
 
 pub use bootstrap::{GivenSecrets, NewSecrets};
-pub use directory::{CacheStats, Credentials, Keyless};
+pub use directory::{CacheStats, Credentials, Examined, Keyless};
 pub use records::{Created, KeyRecord, NewKey, NewToken, ProjectRecord, TokenRecord};
 pub use snapshot::{Snapshot, SnapshotFault};

@@ -42,6 +42,7 @@ impl Authenticator for FakeAuth {
                 id: "t1".to_owned(),
                 role: Role::Admin,
                 projects: None,
+                expires_at_ms: None,
             })),
             "broken" => return Err(AuthUnavailable),
             _ => None,

@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 use store::credentials::{NewToken, TokenRecord};
 use utoipa::ToSchema;
 
+use super::expiry::ends_at;
 use super::{Revoked, check_name, instant, no_project, refused, revoked};
 use crate::access::Caller;
 use crate::error::{FaultBody, Refusal};
 use crate::params::{JsonBody, Pairs, PathId};
-use crate::state::QueryState;
+use crate::state::{QueryState, now_ms};
 
 /// Projects one token may be limited to.
 const TOKEN_PROJECTS: usize = 1000;
@@ -35,7 +36,10 @@ pub(crate) struct Token {
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Instant,
-    /// When it was revoked, `null` while it is good.
+    /// When it ends by itself, `null` for never.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Instant>,
+    /// When it was revoked, `null` while it was not.
     #[schema(value_type = Option<String>, format = DateTime)]
     revoked_at: Option<Instant>,
 }
@@ -48,6 +52,7 @@ impl From<TokenRecord> for Token {
             role: record.role,
             projects: (!record.projects.is_empty()).then_some(record.projects),
             created_at: instant(record.created_at),
+            expires_at: record.expires_at.map(instant),
             revoked_at: record.revoked_at.map(instant),
         }
     }
@@ -56,7 +61,7 @@ impl From<TokenRecord> for Token {
 /// Tokens.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TokenList {
-    /// Oldest first, revoked ones too.
+    /// Oldest first, revoked ones and those that ended too.
     data: Vec<Token>,
 }
 
@@ -74,6 +79,11 @@ pub(crate) struct MakeToken {
     /// The projects it is limited to; all without it.
     #[schema(min_items = 1, max_items = 1000)]
     projects: Option<Vec<String>>,
+    /// How long it is good, such as `12h` or `30d`: at most 3660 days. For ever without this and `expires_at`.
+    expires_in: Option<String>,
+    /// Until when it is good, instead of `expires_in`.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<String>,
 }
 
 /// What the bearer of a token may do.
@@ -106,6 +116,9 @@ pub(crate) struct MadeToken {
     role: Role,
     /// The projects it is limited to; `null` means all.
     projects: Option<Vec<String>>,
+    /// When it ends by itself, `null` for never.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Instant>,
     /// The secret: shown now and never again.
     secret: String,
 }
@@ -113,7 +126,7 @@ pub(crate) struct MadeToken {
 /// List tokens
 #[utoipa::path(get, path = "/api/internal/tokens", operation_id = "list_tokens", tag = "administration",
     responses(
-        (status = 200, description = "All tokens, without secrets", body = TokenList),
+        (status = 200, description = "All tokens, without secrets; revoked ones and those that ended too", body = TokenList),
         (status = 400, description = "An unknown parameter", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "Not an unlimited token with the role `admin`", body = FaultBody),
@@ -171,6 +184,11 @@ pub(crate) async fn make(
             format!("`projects` names 1 to {TOKEN_PROJECTS} projects; leave it out for all");
         return Err(Fault::bad_request("invalid_body", message).into());
     }
+    let expires_at_ms = ends_at(
+        body.expires_in.as_deref(),
+        body.expires_at.as_deref(),
+        now_ms(),
+    )?;
     let known = state.credentials().projects().await?;
     let mut named = body.projects.iter().flatten();
     if let Some(project) =
@@ -186,6 +204,7 @@ pub(crate) async fn make(
                 .map(|name| ProjectId::new(name.as_str()))
                 .collect()
         }),
+        expires_at_ms,
         secret: None,
     };
     let made = state
@@ -198,6 +217,7 @@ pub(crate) async fn make(
         name: body.name,
         role: body.role,
         projects: body.projects,
+        expires_at: expires_at_ms.map(instant),
         secret: made.secret.reveal().to_owned(),
     };
     Ok((StatusCode::CREATED, Json(token)))

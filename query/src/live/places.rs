@@ -17,11 +17,12 @@ const FULL_RETRY_S: u32 = 10;
 #[derive(Clone, Default)]
 pub(crate) struct Places(Arc<Mutex<HashMap<Holder, usize>>>);
 
-/// Whose a stream is. Ids of keys and of tokens are apart.
+/// Whose a stream is. Ids of keys, of tokens and of people are apart.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Holder {
     Key(String),
     Token(String),
+    Person(String),
 }
 
 impl Places {
@@ -30,6 +31,7 @@ impl Places {
         let holder = match credential {
             Credential::Key { id, .. } => Holder::Key(id.clone()),
             Credential::Token { id, .. } => Holder::Token(id.clone()),
+            Credential::Person { id, .. } => Holder::Person(id.clone()),
         };
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if held.values().sum::<usize>() >= STREAMS_MAX {
@@ -79,6 +81,7 @@ mod tests {
             id: id.to_string(),
             role: Role::Viewer,
             projects: None,
+            expires_at_ms: None,
         }
     }
 

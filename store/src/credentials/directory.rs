@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clickhouse::Row;
 use moka::sync::Cache;
-use schemas::credential::Credential;
+use schemas::credential::{Credential, Role};
 use schemas::ids::{AppId, ProjectId};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, watch};
 
-use super::records::{ProjectRecord, role_of, scope_of};
+use super::records::{ProjectRecord, scope_of};
 use super::secrets::{self, SecretHash};
 use crate::client::Store;
 use crate::error::StoreError;
@@ -52,6 +52,30 @@ struct Inner {
 
 /// A credential, by the hash of its secret.
 pub(super) type Entry = (SecretHash, Arc<Credential>);
+
+/// What a presented secret turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Examined {
+    /// Of a credential that is good now.
+    Good(Arc<Credential>),
+    /// Of one that ended by itself.
+    Expired {
+        /// When, Unix milliseconds.
+        at_ms: i64,
+    },
+    /// Nobody's, or of one that was revoked.
+    Unknown,
+}
+
+impl Examined {
+    /// The credential, if it is good.
+    pub fn good(self) -> Option<Arc<Credential>> {
+        match self {
+            Self::Good(credential) => Some(credential),
+            Self::Expired { .. } | Self::Unknown => None,
+        }
+    }
+}
 
 /// The project that takes an app's events without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +120,7 @@ struct TokenRow {
     id: String,
     role: String,
     projects: Vec<String>,
+    expires_at: Option<i64>,
 }
 
 const KEYS: &str = "SELECT k.secret_hash, k.id, k.project_id, p.default_app, k.scopes FROM \
@@ -103,8 +128,11 @@ const KEYS: &str = "SELECT k.secret_hash, k.id, k.project_id, p.default_app, k.s
      WHERE revoked_at IS NULL AND {hash:String} IN ('', secret_hash)) AS k \
     INNER JOIN (SELECT project_id, default_app FROM projects FINAL) AS p ON p.project_id = k.project_id \
     LIMIT 90000";
-const TOKENS: &str = "SELECT secret_hash, id, role, projects FROM tokens FINAL \
-    WHERE revoked_at IS NULL AND {hash:String} IN ('', secret_hash) LIMIT 90000";
+/// Those that ended lately are loaded too, so that their bearers are told that they ended; those that ended long ago are
+/// not, since nobody takes them out of the table and they must not crowd out the others.
+const TOKENS: &str = "SELECT secret_hash, id, role, projects, expires_at FROM tokens FINAL \
+    WHERE revoked_at IS NULL AND {hash:String} IN ('', secret_hash) \
+      AND ({hash:String} != '' OR expires_at IS NULL OR expires_at > now() - INTERVAL 7 DAY) LIMIT 90000";
 const MARKS: &str = "SELECT \
     (SELECT (count(), max(version)) FROM projects) AS projects, \
     (SELECT (count(), max(version)) FROM api_keys) AS keys, \
@@ -138,9 +166,26 @@ impl Credentials {
         &self.inner.store
     }
 
-    /// Whose secret this is; `None` when it is nobody's or was revoked. An error only when the secret is not in
-    /// the cache and the database cannot be asked.
+    /// Whose secret this is; `None` when it is nobody's, was revoked or has ended. An error only when the secret is
+    /// not in the cache and the database cannot be asked.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Arc<Credential>>, StoreError> {
+        Ok(self.examine(secret, now_ms()).await?.good())
+    }
+
+    /// What is known of this secret at `now_ms`, Unix milliseconds. That a credential has ended is a matter of the clock
+    /// alone: the database is not asked for it. An error as in [`Credentials::authenticate`].
+    pub async fn examine(&self, secret: &str, now_ms: i64) -> Result<Examined, StoreError> {
+        Ok(match self.find(secret).await? {
+            None => Examined::Unknown,
+            Some(credential) if credential.is_expired(now_ms) => Examined::Expired {
+                at_ms: credential.expires_at_ms().unwrap_or(now_ms),
+            },
+            Some(credential) => Examined::Good(credential),
+        })
+    }
+
+    /// Whose secret this is, ended or not.
+    async fn find(&self, secret: &str) -> Result<Option<Arc<Credential>>, StoreError> {
         let hash = secrets::hash(secret);
         if let Some(answer) = self.cached(&hash) {
             self.inner.hits.fetch_add(1, Ordering::Relaxed);
@@ -285,9 +330,7 @@ impl Credentials {
     pub(super) fn forget(&self, id: &str) {
         self.inner.generation.fetch_add(1, Ordering::AcqRel);
         for (hash, credential) in &self.inner.known {
-            let (Credential::Key { id: held, .. } | Credential::Token { id: held, .. }) =
-                &*credential;
-            if held == id {
+            if credential.id() == id {
                 self.inner.known.invalidate(&*hash);
             }
         }
@@ -382,11 +425,17 @@ impl TokenRow {
         let limited = !self.projects.is_empty();
         let credential = Credential::Token {
             id: self.id,
-            role: role_of(&self.role)?,
+            role: Role::named(&self.role)?,
             projects: limited.then(|| self.projects.into_iter().map(ProjectId::new).collect()),
+            expires_at_ms: self.expires_at,
         };
         Some((hash_of(&self.secret_hash)?, Arc::new(credential)))
     }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }
 
 pub(super) fn hash_of(text: &str) -> Option<SecretHash> {

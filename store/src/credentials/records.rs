@@ -62,7 +62,9 @@ pub struct TokenRecord {
     pub projects: Vec<String>,
     /// Unix milliseconds.
     pub created_at: i64,
-    /// Unix milliseconds; none while it is good.
+    /// When it ends by itself, Unix milliseconds; none for never.
+    pub expires_at: Option<i64>,
+    /// Unix milliseconds; none while it was not revoked.
     pub revoked_at: Option<i64>,
 }
 
@@ -88,6 +90,8 @@ pub struct NewToken {
     pub role: Role,
     /// The projects it is limited to; `None` means all.
     pub projects: Option<Vec<ProjectId>>,
+    /// When it ends by itself, Unix milliseconds; `None` for never.
+    pub expires_at_ms: Option<i64>,
     /// A secret given from outside; a random one otherwise.
     pub secret: Option<Secret>,
 }
@@ -270,9 +274,11 @@ impl Credentials {
             .flatten()
             .map(ProjectId::as_str)
             .collect();
-        let sql = "INSERT INTO tokens (secret_hash, version, id, name, role, projects, created_at) VALUES \
+        // The zeroth millisecond stands for never: a token that ended in 1970 is not asked for.
+        let sql = "INSERT INTO tokens (secret_hash, version, id, name, role, projects, created_at, expires_at) VALUES \
                    ({hash:String}, {now:UInt64}, {id:String}, {name:String}, {role:String}, \
-                    {projects:Array(String)}, now64(3))";
+                    {projects:Array(String)}, now64(3), \
+                    if({expires:Int64} = 0, NULL, fromUnixTimestamp64Milli({expires:Int64}, 'UTC')))";
         self.store()
             .client
             .query_raw(sql)
@@ -280,8 +286,9 @@ impl Credentials {
             .param("now", now_micros())
             .param("id", &id)
             .param("name", &new.name)
-            .param("role", role_text(new.role))
+            .param("role", new.role.as_str())
             .param("projects", projects)
+            .param("expires", new.expires_at_ms.unwrap_or(0))
             .execute()
             .await?;
         self.reload().await?;
@@ -290,7 +297,7 @@ impl Credentials {
 
     /// All tokens, revoked ones too.
     pub async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
-        let sql = "SELECT id, name, role, projects, created_at, revoked_at FROM tokens FINAL ORDER BY created_at, id";
+        let sql = "SELECT id, name, role, projects, created_at, expires_at, revoked_at FROM tokens FINAL ORDER BY created_at, id";
         self.store().bounded_query(sql).rows().await
     }
 
@@ -305,9 +312,9 @@ impl Credentials {
         {
             return Ok(false);
         }
-        let sql = "INSERT INTO tokens (secret_hash, version, id, name, role, projects, created_at, revoked_at) \
+        let sql = "INSERT INTO tokens (secret_hash, version, id, name, role, projects, created_at, expires_at, revoked_at) \
                    SELECT secret_hash, greatest({now:UInt64}, version + 1), id, name, role, projects, created_at, \
-                     now64(3) FROM tokens FINAL WHERE id = {id:String} AND revoked_at IS NULL";
+                     expires_at, now64(3) FROM tokens FINAL WHERE id = {id:String} AND revoked_at IS NULL";
         self.revoke(sql, id).await
     }
 
@@ -374,19 +381,4 @@ pub(super) fn scope_of(text: &str) -> Option<Scope> {
     [Scope::Report, Scope::Read]
         .into_iter()
         .find(|scope| scope_text(*scope) == text)
-}
-
-fn role_text(role: Role) -> &'static str {
-    match role {
-        Role::Viewer => "viewer",
-        Role::Starter => "starter",
-        Role::Operator => "operator",
-        Role::Admin => "admin",
-    }
-}
-
-pub(super) fn role_of(text: &str) -> Option<Role> {
-    [Role::Viewer, Role::Starter, Role::Operator, Role::Admin]
-        .into_iter()
-        .find(|role| role_text(*role) == text)
 }

@@ -89,7 +89,7 @@ impl Credentials {
                         .map(|scope| scope_text(*scope).to_owned())
                         .collect(),
                 }),
-                Credential::Token { .. } => None,
+                Credential::Token { .. } | Credential::Person { .. } => None,
             })
             .collect();
         let mut keyless: Vec<App> = keyless
@@ -191,6 +191,7 @@ mod tests {
             id: "tok_1".to_owned(),
             role: schemas::credential::Role::Admin,
             projects: None,
+            expires_at_ms: None,
         };
         let keyless = Keyless {
             project: ProjectId::new("p"),

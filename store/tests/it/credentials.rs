@@ -3,7 +3,7 @@
 use schemas::credential::{Credential, Role, Scope};
 use schemas::ids::{AppId, ProjectId};
 use store::config::Secret;
-use store::credentials::{Credentials, GivenSecrets, NewKey, NewToken};
+use store::credentials::{Credentials, Examined, GivenSecrets, NewKey, NewToken};
 use store::testing::TestDatabase;
 
 use crate::database;
@@ -123,6 +123,7 @@ async fn a_token_has_its_role_and_its_projects() {
         name: "ada".to_owned(),
         role: Role::Viewer,
         projects: projects.clone(),
+        expires_at_ms: None,
         secret: None,
     };
     let created = credentials.create_token(new).await.unwrap();
@@ -136,7 +137,8 @@ async fn a_token_has_its_role_and_its_projects() {
         Credential::Token {
             id: created.id.clone(),
             role: Role::Viewer,
-            projects
+            projects,
+            expires_at_ms: None,
         }
     );
     assert!(credentials.revoke_token(&created.id).await.unwrap());
@@ -147,6 +149,47 @@ async fn a_token_has_its_role_and_its_projects() {
             .unwrap()
             .is_none()
     );
+}
+
+#[tokio::test]
+async fn a_token_that_ends_is_refused_from_its_moment_on_without_asking_the_database() {
+    let (_database, credentials) = directory().await;
+    let ends_at_ms = 4_000_000_000_000;
+    let new = |expires_at_ms| NewToken {
+        name: "ada".to_owned(),
+        role: Role::Viewer,
+        projects: None,
+        expires_at_ms: Some(expires_at_ms),
+        secret: None,
+    };
+    let ends = credentials.create_token(new(ends_at_ms)).await.unwrap();
+    let ended = credentials.create_token(new(1000)).await.unwrap();
+    let misses = credentials.stats().misses;
+    let secret = ends.secret.reveal();
+    let found = credentials.examine(secret, ends_at_ms - 1).await.unwrap();
+    let found = found.good().unwrap();
+    assert_eq!(found.expires_at_ms(), Some(ends_at_ms));
+    assert_eq!(
+        credentials.examine(secret, ends_at_ms).await.unwrap(),
+        Examined::Expired { at_ms: ends_at_ms }
+    );
+    assert_eq!(credentials.stats().misses, misses, "all of it in memory");
+    for _ in 0..2 {
+        // Ended long ago, so not loaded with the others: asked for once.
+        let found = credentials.examine(ended.secret.reveal(), 2000).await;
+        assert_eq!(found.unwrap(), Examined::Expired { at_ms: 1000 });
+        assert_eq!(credentials.stats().misses, misses + 1);
+    }
+    let ended = credentials.authenticate(ended.secret.reveal()).await;
+    assert_eq!(ended.unwrap(), None);
+    // Revoked before it ends, it keeps its end and is nobody's.
+    assert!(credentials.revoke_token(&ends.id).await.unwrap());
+    let listed = credentials.tokens().await.unwrap();
+    let listed = listed.iter().find(|token| token.id == ends.id).unwrap();
+    assert_eq!(listed.expires_at, Some(ends_at_ms));
+    assert!(listed.revoked_at.is_some());
+    let found = credentials.examine(secret, ends_at_ms).await.unwrap();
+    assert_eq!(found, Examined::Unknown);
 }
 
 #[tokio::test]
