@@ -9,6 +9,7 @@ use futures::future::join_all;
 use schemas::fault::Fault;
 use schemas::ids::ProjectId;
 use schemas::record::RecordHeader;
+use schemas::start;
 
 use crate::metrics::Metrics;
 use crate::plan::Payload;
@@ -70,18 +71,29 @@ impl Appender {
         payload: Payload,
         now_ms: i64,
     ) -> Result<(), LogError> {
-        let Payload { app, events, bytes } = payload;
+        let Payload {
+            app,
+            events,
+            bytes,
+            start,
+        } = payload;
         let header = RecordHeader {
             project: project.clone(),
             app,
             received_at_ms: now_ms,
             events,
         };
+        let mut headers = header.encode();
+        if let Some(start) = start {
+            let start = start.encode().map_err(|error| {
+                LogError::Settings(format!("the start of a process cannot be written: {error}"))
+            })?;
+            headers.push((start::HEADER.to_owned(), start));
+        }
+        let headers = headers.into_iter();
         let record = Record {
             key: Bytes::from(header.key()),
-            headers: header
-                .encode()
-                .into_iter()
+            headers: headers
                 .map(|(name, value)| (name, Bytes::from(value)))
                 .collect(),
             payload: bytes,

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use schemas::fault::Fault;
 use schemas::ids::{AppId, ProjectId};
+use schemas::start::Start;
 
 use crate::auth::Reporter;
 use crate::body::Received;
@@ -23,6 +24,30 @@ impl IngestState {
         app: &AppId,
         event: &str,
     ) -> Result<(), Fault> {
+        self.take(project, app, event, None).await
+    }
+
+    /// Takes the event that reports the start of a process, with the start: both are durable together.
+    ///
+    /// # Errors
+    /// As those of [`IngestState::take_event`].
+    pub async fn take_start(
+        &self,
+        project: &ProjectId,
+        app: &AppId,
+        event: &str,
+        start: Start,
+    ) -> Result<(), Fault> {
+        self.take(project, app, event, Some(start)).await
+    }
+
+    async fn take(
+        &self,
+        project: &ProjectId,
+        app: &AppId,
+        event: &str,
+        start: Option<Start>,
+    ) -> Result<(), Fault> {
         let parts = &self.0;
         let bytes = Bytes::from(format!("{{\"events\":[{event}]}}"));
         let mut reservation = parts.in_flight.begin();
@@ -31,7 +56,10 @@ impl IngestState {
             return Err(Fault::unavailable(message, 1));
         }
         let received = Received { bytes, reservation };
-        let batch = Batch::read(received, Apps::AnyOr(app.clone())).await?;
+        let mut batch = Batch::read(received, Apps::AnyOr(app.clone())).await?;
+        if let Some(start) = start {
+            batch.carry(start);
+        }
         let reporter = Reporter {
             key_id: String::new(),
             project: project.clone(),

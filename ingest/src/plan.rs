@@ -8,6 +8,7 @@ use schemas::event::EventFault;
 use schemas::fault::Fault;
 use schemas::ids::AppId;
 use schemas::limits;
+use schemas::start::Start;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -38,6 +39,8 @@ pub(crate) struct Payload {
     pub(crate) events: u32,
     /// `{"events": [...]}`.
     pub(crate) bytes: Bytes,
+    /// The start of a process that its event reports, if it does: never from a client.
+    pub(crate) start: Option<Box<Start>>,
 }
 
 /// Events that were not accepted.
@@ -109,6 +112,7 @@ pub(crate) fn plan(body: Bytes, apps: &Apps, now_ms: i64) -> Result<Plan, Fault>
                 app: app.clone(),
                 events: count(accepted),
                 bytes: body.clone(),
+                start: None,
             }]
         }
         _ => {
@@ -224,6 +228,7 @@ fn copies<'a>(app: &'a AppId, events: &'a [Good<'a>]) -> impl Iterator<Item = Pa
             app: app.clone(),
             events: count(now.len()),
             bytes: payload.into(),
+            start: None,
         })
     })
 }

@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts as Head;
 use axum::response::{IntoResponse, Response};
 use schemas::fault::Fault;
+use schemas::start::Start;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -213,6 +214,13 @@ impl Batch {
             now_ms,
             reservation,
         })
+    }
+
+    /// The first record carries this start as well.
+    pub(crate) fn carry(&mut self, start: Start) {
+        if let Some(payload) = self.plan.payloads.first_mut() {
+            payload.start = Some(Box::new(start));
+        }
     }
 
     pub(crate) async fn append(

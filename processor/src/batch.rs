@@ -12,9 +12,12 @@ use schemas::event::Custom;
 use schemas::fold::{self, RunState};
 use schemas::ids::{AppId, ProjectId};
 use schemas::reprice::Reprice;
+use serde_json::value::RawValue;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
-use crate::decode::{self, Code, DecodedEvent, EventLine, FeedbackLine, MessageLine, Poison};
+use crate::decode::{
+    self, Code, DecodedEvent, EventLine, FeedbackLine, MessageLine, Poison, StartLine,
+};
 
 mod node;
 mod working;
@@ -165,6 +168,8 @@ pub struct MicroBatch<'a> {
     pub messages: Vec<MessageLine<'a>>,
     /// The feedback events among the lines.
     pub feedback: Vec<FeedbackLine<'a>>,
+    /// The starts of processes that its events report.
+    pub starts: Vec<StartLine<'a>>,
     /// What could not be read.
     pub poison: Vec<Poison>,
     /// Records of which something could be read.
@@ -199,6 +204,7 @@ impl<'a> MicroBatch<'a> {
 
     fn add(&mut self, at: usize, record: &'a StoredRecord) -> Result<(), String> {
         let header = decode::header(record)?;
+        let start = decode::start(record)?;
         let scope = self.scope(&header.project, &header.app, record.position.offset + 1);
         let before = self.lines.len();
         if decode::is_reprice(record) {
@@ -213,8 +219,10 @@ impl<'a> MicroBatch<'a> {
             poison,
             ..
         } = self;
+        let mut input = None;
         let each = |decoded: DecodedEvent<'a>| {
             let DecodedEvent { event, id, raw } = decoded;
+            input = event.input;
             if event.custom.is_none_or(fold::is_mark) {
                 let delta = deltas
                     .entry(scopes[scope].key(&event.run_id))
@@ -254,6 +262,17 @@ impl<'a> MicroBatch<'a> {
             });
         };
         let outcome = decode::events(record, &header, each, bad);
+        // The event of a start has a record of its own.
+        if let Some(start) = start
+            && outcome.is_ok()
+        {
+            let input = input.map_or("null", RawValue::get);
+            self.starts.push(StartLine {
+                scope,
+                start,
+                input,
+            });
+        }
         if !decode::is_again(record) {
             self.accepted[scope] += (self.lines.len() - before) as u64;
         }

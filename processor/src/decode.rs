@@ -9,6 +9,7 @@ use schemas::event::{Event, Judgement, Message};
 use schemas::ids::EventId;
 use schemas::record::RecordHeader;
 use schemas::reprice::Reprice;
+use schemas::start::Start;
 
 /// The header of records that were appended to another partition than they first lay in.
 pub const MOVED: &str = "moved";
@@ -114,6 +115,17 @@ impl<'a> FeedbackLine<'a> {
     }
 }
 
+/// The start of a process: its row in `process_instances`.
+#[derive(Debug)]
+pub struct StartLine<'a> {
+    /// Which of the micro-batch's scopes it belongs to.
+    pub scope: usize,
+    /// The instance.
+    pub start: Start,
+    /// What it was started with, JSON.
+    pub input: &'a str,
+}
+
 /// Something that cannot be processed, for the dead letters.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Poison {
@@ -157,6 +169,11 @@ impl Code {
 /// Reads the header of a record.
 pub fn header(record: &StoredRecord) -> Result<RecordHeader, String> {
     RecordHeader::decode(headers(record)).map_err(|fault| fault.to_string())
+}
+
+/// The start of a process that the record's event reports, if it does.
+pub fn start(record: &StoredRecord) -> Result<Option<Start>, String> {
+    Start::decode(headers(record)).map_err(|fault| fault.to_string())
 }
 
 /// Whether the record holds runs to price again instead of events.

@@ -4,10 +4,10 @@ use rust_decimal::Decimal;
 use schemas::event::Rating;
 use schemas::fold::{CostStatus, RunState, Status};
 use schemas::price::PriceTable;
-use store::rows::{self, EventRow, FeedbackRow, MessageRow, RunRow, RunStatus};
+use store::rows::{self, EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow, RunStatus};
 
 use crate::batch::{Node, Scope};
-use crate::decode::{EventLine, FeedbackLine, MessageLine};
+use crate::decode::{EventLine, FeedbackLine, MessageLine, StartLine};
 use crate::totals::OwnCost;
 
 /// Digits after the point of the cost columns.
@@ -62,6 +62,32 @@ pub fn feedback<'a>(line: &'a FeedbackLine<'a>, scopes: &'a [Scope]) -> Feedback
             .map(Rating::as_str)
             .unwrap_or_default(),
         comment: line.judgement.comment.as_deref().unwrap_or_default(),
+    }
+}
+
+/// The row of an instance.
+pub fn instance<'a>(line: &'a StartLine<'a>, scopes: &'a [Scope]) -> InstanceRow<'a> {
+    let scope = &scopes[line.scope];
+    let start = &line.start;
+    InstanceRow {
+        project_id: scope.project.as_str(),
+        app_id: scope.app.as_str(),
+        started_at: start.started_at_ms,
+        uuid: &start.uuid,
+        version: start.instance_id,
+        instance_id: start.instance_id,
+        build_id: &start.build_id,
+        build_status: &start.build_status,
+        process: &start.process,
+        process_uuid: &start.process_uuid,
+        parent_app_id: &start.parent_app_id,
+        root_app_id: &start.root_app_id,
+        state: &start.state,
+        tokens: &start.tokens,
+        input: line.input,
+        platform: &start.platform,
+        started_by: &start.started_by,
+        fingerprint: &start.fingerprint,
     }
 }
 

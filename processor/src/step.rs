@@ -41,6 +41,7 @@ pub async fn store(
         repriced,
         messages,
         feedback,
+        starts,
         poison,
         good_records,
         accepted,
@@ -59,6 +60,10 @@ pub async fn store(
         feedback: feedback
             .iter()
             .map(|line| rows::feedback(line, &scopes))
+            .collect(),
+        instances: starts
+            .iter()
+            .map(|line| rows::instance(line, &scopes))
             .collect(),
         ..Rows::default()
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use store::rows::{EventRow, FeedbackRow, MessageRow, RunRow};
+use store::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
 use store::states::{Child, ChildSum, StoredRun};
 use store::{Store, StoreError};
 
@@ -51,6 +51,8 @@ pub struct Rows<'a> {
     pub messages: Vec<MessageRow<'a>>,
     /// Rows of `feedback`.
     pub feedback: Vec<FeedbackRow<'a>>,
+    /// Rows of `process_instances`.
+    pub instances: Vec<InstanceRow<'a>>,
     /// Nothing may be stored after this moment.
     pub until: Option<Instant>,
 }
@@ -158,6 +160,9 @@ impl Tables for Store {
             }
             for rows in by_days(&rows.feedback, |row| row.timestamp) {
                 store.insert_feedback(rows.into_iter()).await?;
+            }
+            if !rows.instances.is_empty() {
+                store.insert_instances(rows.instances.iter()).await?;
             }
             Ok::<_, StoreError>(())
         };

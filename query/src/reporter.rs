@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use schemas::fault::Fault;
 use schemas::ids::{AppId, ProjectId};
+use schemas::start::Start;
 
 /// Takes events the way a client's report is taken.
 #[async_trait]
@@ -13,4 +14,17 @@ pub trait Reporter: Send + Sync {
     /// # Errors
     /// What the caller is to be told: 400 when the event is refused, 503 when it cannot be taken now.
     async fn report(&self, project: &ProjectId, app: &AppId, event: String) -> Result<(), Fault>;
+
+    /// Takes the event that reports the start of a process, and the start with it. Both are durable when this returns,
+    /// and in the tables once they were processed.
+    ///
+    /// # Errors
+    /// As those of [`Reporter::report`].
+    async fn start(
+        &self,
+        project: &ProjectId,
+        app: &AppId,
+        event: String,
+        start: Start,
+    ) -> Result<(), Fault>;
 }

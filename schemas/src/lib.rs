@@ -27,6 +27,7 @@ pub mod project_label;
 pub mod record;
 pub mod reprice;
 pub mod run;
+pub mod start;
 pub mod thread;
 pub mod timestamp;
 pub mod usage;

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::row_binary::TableRow;
-use crate::rows::{EventRow, FeedbackRow, MessageRow, RunRow};
+use crate::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
 
 /// Settings of every insert, see docs/decisions/0002-embedded-engine.md for what each was measured to do.
 const INSERT_SETTINGS: &[(&str, &str)] = &[
@@ -54,6 +54,14 @@ impl Store {
         rows: impl Iterator<Item = R> + Send,
     ) -> Result<u64, StoreError> {
         self.insert::<RunRow<'a>, R>(rows).await
+    }
+
+    /// Stores instances of processes; returns how many. What holds for [`Store::insert_events`] holds here.
+    pub async fn insert_instances<'a, R: Borrow<InstanceRow<'a>> + Send>(
+        &self,
+        rows: impl Iterator<Item = R> + Send,
+    ) -> Result<u64, StoreError> {
+        self.insert::<InstanceRow<'a>, R>(rows).await
     }
 
     /// Stores messages; returns how many. What holds for [`Store::insert_events`] holds here.

@@ -212,6 +212,54 @@ pub struct FeedbackRow<'a> {
     pub comment: &'a str,
 }
 
+/// A row of `process_instances`: one start of a process.
+#[derive(Clone, Debug)]
+pub struct InstanceRow<'a> {
+    /// The tenant.
+    pub project_id: &'a str,
+    /// The app inside the project.
+    pub app_id: &'a str,
+    /// Unix milliseconds.
+    pub started_at: i64,
+    /// Identity.
+    pub uuid: &'a str,
+    /// Of two rows with one identity the first one counts, so an equal one changes nothing.
+    pub version: u64,
+    /// Its number.
+    pub instance_id: u64,
+    /// The build.
+    pub build_id: &'a str,
+    /// Status of the build at the start.
+    pub build_status: &'a str,
+    /// Name of the process.
+    pub process: &'a str,
+    /// Identifier of the process definition.
+    pub process_uuid: &'a str,
+    /// Empty for none.
+    pub parent_app_id: &'a str,
+    /// Empty for none.
+    pub root_app_id: &'a str,
+    /// State.
+    pub state: &'a str,
+    /// JSON, a list.
+    pub tokens: &'a str,
+    /// JSON as it was sent.
+    pub input: &'a str,
+    /// What the client said it runs on.
+    pub platform: &'a str,
+    /// Public identifier of the credential.
+    pub started_by: &'a str,
+    /// Tells whether another request is the same.
+    pub fingerprint: &'a str,
+}
+
+row_binary! {
+    InstanceRow in "process_instances" {
+        project_id, app_id, started_at, uuid, version, instance_id, build_id, build_status, process, process_uuid,
+        parent_app_id, root_app_id, state, tokens, input, platform, started_by, fingerprint,
+    }
+}
+
 row_binary! {
     MessageRow in "messages" {
         project_id, app_id, timestamp, event_id, run_id, parent_run_id, thread_id, agent, user_email, role, content,

@@ -11,6 +11,7 @@ use query::{QueryState, Reporter};
 use schemas::credential::{Role, Scope};
 use schemas::fault::Fault;
 use schemas::ids::{AppId, ProjectId};
+use schemas::start::Start;
 use serde_json::{Value, json};
 use store::credentials::{Credentials, NewKey, NewToken};
 use store::prices::Prices;
@@ -21,9 +22,12 @@ use tower::ServiceExt;
 /// 2026-11-20T10:00:00Z.
 pub(crate) const NOON_MS: i64 = 1_795_168_800_000;
 
-/// Keeps what was reported.
+/// Keeps what was reported, and the starts of processes.
 #[derive(Default)]
-pub(crate) struct Reports(pub(crate) Mutex<Vec<(String, String, Value)>>);
+pub(crate) struct Reports(
+    pub(crate) Mutex<Vec<(String, String, Value)>>,
+    pub(crate) Mutex<Vec<Start>>,
+);
 
 #[async_trait]
 impl Reporter for Reports {
@@ -32,6 +36,17 @@ impl Reporter for Reports {
         let report = (project.to_string(), app.to_string(), event);
         self.0.lock().unwrap().push(report);
         Ok(())
+    }
+
+    async fn start(
+        &self,
+        project: &ProjectId,
+        app: &AppId,
+        event: String,
+        start: Start,
+    ) -> Result<(), Fault> {
+        self.1.lock().unwrap().push(start);
+        self.report(project, app, event).await
     }
 }
 
