@@ -23,6 +23,8 @@ use layers::Stored;
 /// Rows that people may keep: a hundred times the models there are, and a look-up stays below a microsecond (X1).
 /// Deleted rows are among them, but those that hide nothing make room when it is needed.
 pub const CHANGED_ROWS_MAX: usize = 10_000;
+/// What a row takes in memory, nearly: its name and its rates, once for people and once for pricing.
+const ROW_BYTES: usize = 600;
 /// Rows written by one statement: their names fit a parameter, which may have 128 KiB.
 const ROWS_PER_WRITE: usize = 50;
 
@@ -155,6 +157,23 @@ impl Prices {
     pub async fn refresh(&self) -> Result<(), StoreError> {
         let mut seen = self.inner.seen.lock().await;
         self.take_over(&mut seen).await
+    }
+
+    /// Reads the table again, even if it looks as it did. While the database cannot be asked, the prices stay: calls
+    /// without a price would cost nothing, which is worse than an old price. They are read again as soon as that can be
+    /// done.
+    pub async fn clear(&self) -> Result<(), StoreError> {
+        let mut seen = self.inner.seen.lock().await;
+        seen.marks = None;
+        self.take_over(&mut seen).await
+    }
+
+    /// How many rows count, the bytes they take, nearly, and those they may take.
+    pub fn sizes(&self) -> (u64, u64, u64) {
+        let rows = self.records().len();
+        let most = CHANGED_ROWS_MAX + self.inner.shipped.len();
+        let bytes = |rows: usize| (rows * ROW_BYTES) as u64;
+        (rows as u64, bytes(rows), bytes(most))
     }
 
     /// Sets the rates of a key; says what stands there now. In this process it is in force when this returns.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clickhouse::Row;
@@ -10,15 +10,17 @@ use moka::sync::Cache;
 use schemas::credential::{Credential, Role};
 use schemas::ids::{AppId, ProjectId};
 use serde::Deserialize;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::records::{ProjectRecord, scope_of};
 use super::secrets::{self, SecretHash};
 use crate::client::Store;
 use crate::error::StoreError;
 
-/// Credentials held; about 300 bytes each. Beyond it the least used are asked for again.
+/// Credentials held. Beyond it the least used are asked for again.
 const KNOWN_ENTRIES: u64 = 100_000;
+/// What one takes, nearly: its hash, its names, and moka's own nodes.
+const ENTRY_BYTES: u64 = 300;
 /// Secrets nobody knows, held so that a client with a wrong one costs the database nothing.
 const UNKNOWN_ENTRIES: u64 = 10_000;
 /// How long an unknown secret stays unknown, so how long a key made by another process may be refused.
@@ -37,13 +39,15 @@ struct Inner {
     known: Cache<SecretHash, Arc<Credential>>,
     unknown: Cache<SecretHash, ()>,
     keyless: RwLock<Arc<HashMap<String, Keyless>>>,
-    /// Counts changes seen; what was read before a change must not enter the cache after it.
-    generation: AtomicU64,
+    /// Counts changes seen; what was read before a change must not enter the cache after it. Whoever puts something in
+    /// holds it meanwhile, so that a change comes either before or after.
+    generation: RwLock<u64>,
     /// Counts what this process itself changed in the tables.
     made_here: watch::Sender<u64>,
     /// Counts changes of what is known, whoever made them.
     known_changes: watch::Sender<u64>,
-    /// What the tables looked like at the last reload.
+    /// What the tables looked like at the last reload. Held while reading them: an older reading must not replace a
+    /// newer one.
     seen: Mutex<Option<Marks>>,
     lookups: Semaphore,
     hits: AtomicU64,
@@ -95,6 +99,10 @@ pub struct CacheStats {
     pub hits: u64,
     /// Requests that had to ask the database.
     pub misses: u64,
+    /// Bytes they take, nearly.
+    pub used_bytes: u64,
+    /// Bytes they may take.
+    pub max_bytes: u64,
 }
 
 /// Changes whenever one of the tables does.
@@ -149,10 +157,10 @@ impl Credentials {
                 .time_to_live(UNKNOWN_LIFE)
                 .build(),
             keyless: RwLock::default(),
-            generation: AtomicU64::new(0),
+            generation: RwLock::default(),
             made_here: watch::Sender::new(0),
             known_changes: watch::Sender::new(0),
-            seen: Mutex::new(None),
+            seen: Mutex::default(),
             lookups: Semaphore::new(LOOKUPS),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -201,7 +209,7 @@ impl Credentials {
         if let Some(answer) = self.cached(&hash) {
             return Ok(answer);
         }
-        let generation = self.inner.generation.load(Ordering::Acquire);
+        let generation = *self.generation();
         let found = self
             .load(&hex::encode(hash))
             .await?
@@ -213,13 +221,26 @@ impl Credentials {
         } else {
             "nowhere"
         });
-        if self.inner.generation.load(Ordering::Acquire) == generation {
+        let now = self.generation();
+        if *now == generation {
             match &found {
                 Some(credential) => self.inner.known.insert(hash, credential.clone()),
                 None => self.inner.unknown.insert(hash, ()),
             }
         }
+        drop(now);
         Ok(found)
+    }
+
+    fn generation(&self) -> RwLockReadGuard<'_, u64> {
+        let generation = self.inner.generation.read();
+        generation.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whatever is being read now enters no cache any more.
+    fn changed(&self) {
+        let generation = self.inner.generation.write();
+        *generation.unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
     fn cached(&self, hash: &SecretHash) -> Option<Option<Arc<Credential>>> {
@@ -256,20 +277,25 @@ impl Credentials {
     /// Looks whether another process changed something, and takes it over. Call it every few seconds; an error
     /// leaves everything as it is.
     pub async fn refresh(&self) -> Result<(), StoreError> {
+        let mut seen = self.inner.seen.lock().await;
         let marks: Marks = self.read(MARKS).one().await?;
-        if self
-            .inner
-            .seen
-            .lock()
-            .is_ok_and(|seen| seen.as_ref() == Some(&marks))
-        {
+        if seen.as_ref() == Some(&marks) {
             return Ok(());
         }
         self.take_over().await?;
-        if let Ok(mut seen) = self.inner.seen.lock() {
-            *seen = Some(marks);
-        }
+        *seen = Some(marks);
         Ok(())
+    }
+
+    /// Reads everything again, even if the tables look as they did; nothing that was read before is held when this
+    /// returns. While the database cannot be asked, what is known stays: an order to empty caches must not turn a
+    /// deployment that takes events into one that refuses them (R1). It is read again as soon as that can be done.
+    pub async fn clear(&self) -> Result<(), StoreError> {
+        let mut seen = self.inner.seen.lock().await;
+        // Somebody waits, so what the tables look like is left to the next refresh, which reads once more.
+        *seen = None;
+        self.inner.unknown.invalidate_all();
+        self.take_over().await
     }
 
     /// Changes whenever this process made, changed or revoked something: others have to hear of it.
@@ -289,16 +315,16 @@ impl Credentials {
     /// Takes over what this process just wrote.
     pub(super) async fn reload(&self) -> Result<(), StoreError> {
         self.inner.made_here.send_modify(|count| *count += 1);
-        self.inner.generation.fetch_add(1, Ordering::AcqRel);
+        self.changed();
         self.inner.unknown.invalidate_all();
         self.refresh().await
     }
 
+    /// Replaces all that is held by what the tables say now. Only one at a time: see `seen`.
     async fn take_over(&self) -> Result<(), StoreError> {
-        self.inner.generation.fetch_add(1, Ordering::AcqRel);
-        let active: HashMap<SecretHash, Arc<Credential>> =
-            self.load("").await?.into_iter().collect();
-        let projects = self.projects().await?;
+        self.changed();
+        let (active, projects) = futures::try_join!(self.load(""), self.projects())?;
+        let active: HashMap<SecretHash, Arc<Credential>> = active.into_iter().collect();
         for (hash, _) in &self.inner.known {
             if !active.contains_key(&*hash) {
                 self.inner.known.invalidate(&*hash);
@@ -328,7 +354,7 @@ impl Credentials {
 
     /// Drops one credential from the cache.
     pub(super) fn forget(&self, id: &str) {
-        self.inner.generation.fetch_add(1, Ordering::AcqRel);
+        self.changed();
         for (hash, credential) in &self.inner.known {
             if credential.id() == id {
                 self.inner.known.invalidate(&*hash);
@@ -358,23 +384,16 @@ impl Credentials {
         }
     }
 
-    /// Empties the caches; the next requests ask the database.
-    pub fn clear(&self) {
-        self.inner.generation.fetch_add(1, Ordering::AcqRel);
-        self.inner.known.invalidate_all();
-        self.inner.unknown.invalidate_all();
-        if let Ok(mut seen) = self.inner.seen.lock() {
-            *seen = None;
-        }
-    }
-
     /// How the cache is doing.
     pub fn stats(&self) -> CacheStats {
         self.inner.known.run_pending_tasks();
+        let entries = self.inner.known.entry_count();
         CacheStats {
-            entries: self.inner.known.entry_count(),
+            entries,
             hits: self.inner.hits.load(Ordering::Relaxed),
             misses: self.inner.misses.load(Ordering::Relaxed),
+            used_bytes: entries * ENTRY_BYTES,
+            max_bytes: KNOWN_ENTRIES * ENTRY_BYTES,
         }
     }
 }
