@@ -8,7 +8,7 @@
 //! [`Keeper`] talks with the others; how they agree is in `accord`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use schemas::control::Outcome;
@@ -49,17 +49,18 @@ struct Local {
     lock: Arc<RwLock<()>>,
     /// Whoever closes has it.
     turn: Arc<Mutex<()>>,
-    generation: Arc<AtomicU64>,
+    generation: Arc<watch::Sender<u64>>,
     placed_by: Arc<AtomicU32>,
 }
 
 impl Local {
     fn changed(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.generation.send_modify(|generation| *generation += 1);
     }
 
     fn replaced(&self) {
-        self.generation.fetch_add(REPLACED, Ordering::AcqRel);
+        self.generation
+            .send_modify(|generation| *generation += REPLACED);
     }
 }
 
@@ -111,7 +112,7 @@ impl Gate {
     pub async fn pass(&self) -> Pass {
         loop {
             let guard = self.local.lock.clone().read_owned().await;
-            let generation = self.local.generation.load(Ordering::Acquire);
+            let generation = *self.local.generation.borrow();
             let Some(shared) = &self.shared else {
                 return Pass {
                     _guard: guard,
@@ -193,6 +194,17 @@ impl Gate {
                 let _ = shared.granted.clone().wait_for(Option::is_none).await;
             }
         }
+    }
+
+    /// Has every worker of this process forget the runs that it knows before it begins another step. A step that is
+    /// under way goes on; nobody waits.
+    pub fn forget(&self) {
+        self.local.changed();
+    }
+
+    /// Counts what makes workers forget: see [`Pass::generation`].
+    pub(crate) fn generations(&self) -> watch::Receiver<u64> {
+        self.local.generation.subscribe()
     }
 
     /// Whether workers of other processes write into the same tables.

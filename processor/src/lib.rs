@@ -45,6 +45,7 @@ mod worker;
 pub use config::ProcessorConfig;
 pub use control::Control;
 pub use gate::{Gate, Keeper};
+pub use hot::HotView;
 pub use metrics::Metrics;
 pub use processor::{Parts, Processor, Status};
 pub use tables::{Rows, Tables};

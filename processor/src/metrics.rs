@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use schemas::fold::CostStatus;
 use schemas::ids::ProjectId;
 use schemas::project_label::{self, ProjectLabels};
 
@@ -27,6 +28,8 @@ pub struct Metrics {
     pub fold_seconds: Histogram,
     /// Where the state of a touched run came from: `hot`, `cold` (the table) or `new`.
     pub runs_touched: IntCounterVec,
+    /// Calls that a price was looked up for, by whether there was one: `priced`, `unpriced`.
+    pub price_lookups: IntCounterVec,
     /// Tries that failed because the store was away or overloaded.
     pub store_retries: IntCounter,
     /// Records that were appended to another partition than they lay in.
@@ -87,6 +90,16 @@ impl Metrics {
         sum(&self.dead_lettered_events)
     }
 
+    /// Counts a run's look-up of a price, if it came to that.
+    pub(crate) fn priced(&self, status: CostStatus) {
+        let outcome = match status {
+            CostStatus::Priced => "priced",
+            CostStatus::UnpricedModel => "unpriced",
+            _ => return,
+        };
+        self.price_lookups.with_label_values(&[outcome]).inc();
+    }
+
     /// Makes and registers them.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str| {
@@ -113,6 +126,17 @@ impl Metrics {
             &["source"],
         )?;
         registry.register(Box::new(runs_touched.clone()))?;
+        let price_lookups = IntCounterVec::new(
+            Opts::new(
+                "spindle_processor_price_lookups_total",
+                "Model calls that a price was looked up for, by whether there was one",
+            ),
+            &["outcome"],
+        )?;
+        for outcome in ["priced", "unpriced"] {
+            price_lookups.with_label_values(&[outcome]);
+        }
+        registry.register(Box::new(price_lookups.clone()))?;
         let labels: Arc<ProjectLabels> = Arc::default();
         let counters = IntCounterVec::new(
             Opts::new(
@@ -166,6 +190,7 @@ impl Metrics {
                 14,
             )?,
             runs_touched,
+            price_lookups,
             store_retries: counter(
                 "spindle_processor_store_retries_total",
                 "Tries that failed for a while",

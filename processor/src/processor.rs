@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::gate::Gate;
-use crate::hot::HotRuns;
+use crate::hot::{HotRuns, HotView};
 use crate::known::Known;
 use crate::lag::LagAges;
 use crate::metrics::Metrics;
@@ -82,6 +82,12 @@ impl Processor {
     /// Follows what the processor is doing.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
+    }
+
+    /// The runs that its workers keep in memory.
+    pub fn hot_runs(&self) -> HotView {
+        let parts = (self.parts.gate.clone(), self.metrics.clone());
+        HotView::new(self.hot.clone(), self.config.hot_bytes, parts)
     }
 
     /// Processes until `stop` becomes true or its sender is gone, then finishes the micro-batch in hand, commits and

@@ -31,6 +31,8 @@ pub(crate) struct Worker {
     known: Arc<Known>,
     hot: HotRuns,
     stop: watch::Receiver<bool>,
+    /// Tells a worker without work that it has to forget its hot runs; one with work learns it at the gate.
+    generations: watch::Receiver<u64>,
     /// The gate's number when this worker last passed it.
     generation: u64,
     /// By partition, what may have been stored in part by whoever had it before: see [`Sources::careful`].
@@ -97,6 +99,7 @@ impl Worker {
         stop: watch::Receiver<bool>,
     ) -> Self {
         Self {
+            generations: processor.parts.gate.generations(),
             processor,
             known,
             hot,
@@ -249,6 +252,10 @@ impl Worker {
                     delivery => delivery?,
                 },
                 () = stopped_by(&mut self.stop) => return Ok(gathered),
+                Ok(()) = self.generations.changed() => {
+                    self.hot.clear();
+                    continue;
+                }
             };
             match delivery {
                 Delivery::Records(records) => {

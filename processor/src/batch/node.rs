@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use schemas::fold::{Previews, RunState, StateFault};
-use schemas::price::PriceTable;
 use store::rows::cost_status;
 use store::states::{StoredRun, StoredTotals};
 
-use super::{Nodes, RunKey, Scope};
+use super::{Nodes, RunKey, Scope, Sources};
 use crate::ProcessorError;
 use crate::hot::HotRun;
 use crate::lineage;
@@ -171,9 +170,10 @@ impl Node {
             .unwrap_or_default()
     }
 
-    /// Computes what it costs by these prices.
-    pub(super) fn price(&mut self, prices: &PriceTable) {
-        self.cost = rows::own_cost(&self.state, prices);
+    /// Computes what it costs by the prices in force.
+    pub(super) fn price(&mut self, sources: Sources<'_>) {
+        self.cost = rows::own_cost(&self.state, sources.prices);
+        sources.metrics.priced(self.cost.status);
     }
 
     /// The keys at which it has rows that are not tombstones.

@@ -148,7 +148,7 @@ impl Working {
                 let before = Links::of(&node.state);
                 node.state.join(*delta.state);
                 node.snapshot = Snapshot::of(&node.state)?;
-                node.price(sources.prices);
+                node.price(sources);
                 let after = Links::of(&node.state);
                 if sources.careful || before.parent != after.parent && !before.parent.is_empty() {
                     touched.rewired.insert(key);
@@ -168,7 +168,7 @@ impl Working {
                     self.unseen.insert(key, node);
                     continue;
                 }
-                node.price(sources.prices);
+                node.price(sources);
                 node.totals = node.own_figures();
                 self.absent.remove(&key);
                 touched.frontier.insert(key);
@@ -197,7 +197,7 @@ impl Working {
             let key = self.nodes.scopes[run.scope].key(&run.run_id);
             if let Some(node) = self.nodes.nodes.get_mut(&key) {
                 if run.is_priced {
-                    node.price(sources.prices);
+                    node.price(sources);
                 }
                 touched.runs.insert(key);
                 if sources.careful {
