@@ -1,7 +1,8 @@
-//! The commands for projects, keys, tokens, prices and dead letters: they ask the running server over its administration API.
+//! The commands for projects, keys, tokens, prices, caches and dead letters: they ask the running server over its administration API.
 //!
 //! The server is the only one who writes credentials and prices, so its caches know of every change at once.
 
+mod cache;
 mod dead_letter;
 mod price;
 mod price_file;
@@ -12,6 +13,7 @@ use std::fmt::Write as _;
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+pub(crate) use cache::CacheCommand;
 pub(crate) use dead_letter::DeadLetterCommand;
 pub(crate) use price::PriceCommand;
 use server::{Access, Ask, Server};
@@ -141,6 +143,11 @@ pub(crate) enum AdminCommand {
 /// Does what a command about prices says.
 pub(crate) fn run_price(command: PriceCommand) -> anyhow::Result<()> {
     server::wait(price::run(command))
+}
+
+/// Does what a command about caches says.
+pub(crate) fn run_cache(command: CacheCommand) -> anyhow::Result<()> {
+    server::wait(cache::run(command))
 }
 
 /// Does what a command about dead letters says.

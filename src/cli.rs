@@ -81,6 +81,9 @@ enum Command {
     /// What was accepted and cannot be processed.
     #[command(subcommand)]
     DeadLetter(admin::DeadLetterCommand),
+    /// Lists and clears what the processes keep in memory.
+    #[command(subcommand)]
+    Cache(admin::CacheCommand),
     /// Puts load on a running server and says what it made of it.
     Bench(bench::BenchArgs),
     /// The embedded engine; started by `serve` as its child.
@@ -185,6 +188,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return jobs::run(JobsCommand::Check(args)),
         Command::Job(command) => return jobs::run(JobsCommand::Job(command)),
         Command::DeadLetter(command) => admin::run_dead_letter(command)?,
+        Command::Cache(command) => admin::run_cache(command)?,
         Command::Bench(args) => serve::runtime(0)?.block_on(bench::run(args))?,
         Command::Engine => return Ok(serve::engine::child()),
     }

@@ -79,6 +79,8 @@ pub(crate) struct EngineSettings {
 #[derive(Clone, Debug)]
 pub(crate) struct ServerConfig {
     pub(crate) listen: SocketAddr,
+    /// Where others reach this process, if not where it listens.
+    pub(crate) public_url: Option<String>,
     pub(crate) data_dir: PathBuf,
     /// Worker threads; 0 means one per core.
     pub(crate) workers: usize,
@@ -127,6 +129,7 @@ fn read_server(from: &mut Reader) -> ServerConfig {
     let unusable = SocketAddr::from(([127, 0, 0, 1], 0));
     ServerConfig {
         listen: from.address("server.listen").unwrap_or(unusable),
+        public_url: read_public_url(from),
         data_dir: PathBuf::from(from.text("server.data_dir")),
         workers: count(from, "server.workers", 0..=1024),
         http: HttpConfig {
@@ -135,6 +138,28 @@ fn read_server(from: &mut Reader) -> ServerConfig {
             drain_timeout: from.duration("server.drain_timeout", ms(0)..=secs(3600)),
         },
     }
+}
+
+fn read_public_url(from: &mut Reader) -> Option<String> {
+    let text = from.text("server.public_url");
+    if text.is_empty() {
+        return None;
+    }
+    let url = reqwest::Url::parse(&text).ok();
+    let is_good = url.is_some_and(|url| {
+        let has_secret = !url.username().is_empty() || url.password().is_some();
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && !has_secret
+            && url.query().is_none()
+            && url.fragment().is_none()
+    });
+    if !is_good {
+        from.fault(format!(
+            "`server.public_url` is \"{text}\", but must be like \"https://spindle.example.org\", or empty"
+        ));
+    }
+    Some(text.trim_end_matches('/').to_owned())
 }
 
 fn read_logs(from: &mut Reader) -> LogsConfig {

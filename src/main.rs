@@ -8,6 +8,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod admin;
 mod bench;
+mod caches;
 mod cli;
 mod config;
 mod control;

@@ -17,6 +17,7 @@ mod metered;
 pub(crate) mod migrate;
 pub(crate) mod parts;
 mod paths;
+mod presence;
 mod process_metrics;
 mod processing;
 mod reports;
@@ -127,7 +128,7 @@ async fn serve_parts(
     tracing::info!(server.role = running.role.name(), http.address = %address, server.version = env!("CARGO_PKG_VERSION"), "listening");
 
     let opened = tokio::select! {
-        opened = parts::open(running, folder) => opened.map(Some),
+        opened = parts::open(running, folder, &url) => opened.map(Some),
         () = running.stop.cancelled() => Ok(None),
     };
     let outcome = match opened {
@@ -169,6 +170,8 @@ async fn run_parts(
         outcome = beside(running, &parts, folder, (url, started)) => outcome,
         () = running.stop.cancelled() => Ok(()),
     };
+    // Nobody waits any more for what this process does with caches.
+    parts.presence.leave().await;
     // Requests in flight end while the log still takes their batches; then what was taken from the log is stored
     // and committed while ClickHouse still takes rows; then the rest.
     ended(running, http).await?;
@@ -209,6 +212,7 @@ async fn beside(
         tokio::join!(
             changes::announce(running, parts),
             changes::follow(running, parts),
+            parts.presence.run(&running.stop),
             tell_ready(running, url, started),
         );
         Ok(())

@@ -42,20 +42,23 @@ impl IntoResponse for Refusal {
         let Refusal(fault) = self;
         let status =
             StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry_after_s = fault.retry_after_s;
-        let mut response = (status, Json(fault)).into_response();
-        if let Some(seconds) = retry_after_s {
-            response
-                .headers_mut()
-                .insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        if status == StatusCode::UNAUTHORIZED {
-            response
-                .headers_mut()
-                .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        response
+        with_headers((status, Json(&fault)).into_response(), &fault)
     }
+}
+
+/// The headers that belong to a fault: when to ask again, and with what.
+pub(crate) fn with_headers(mut response: Response, fault: &Fault) -> Response {
+    if let Some(seconds) = fault.retry_after_s {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if response.status() == StatusCode::UNAUTHORIZED {
+        response
+            .headers_mut()
+            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
 }
 
 /// What the caller is told of a failure of the store. It is logged here, once; nothing of it is told.

@@ -104,4 +104,13 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(admin::jobs::cancel))
         .routes(routes!(admin::dead_letters::list))
         .routes(routes!(admin::dead_letters::redrive))
+        .routes(routes!(platform::cache::list))
+        .routes({
+            let (schemas, paths, methods) = routes!(platform::cache::clear);
+            (
+                schemas,
+                paths,
+                methods.fallback(platform::cache::other_method),
+            )
+        })
 }

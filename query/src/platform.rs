@@ -3,8 +3,13 @@
 //! What this tier cannot see by itself it is told over traits, which the binary implements: it knows neither the log
 //! nor the other processes.
 
+pub(crate) mod cache;
+
 use async_trait::async_trait;
 use schemas::control::Present;
+
+/// The one cache there is for callers: everything that processes keep in memory of the tables and of others.
+pub const CORE_CACHE: &str = "svc:core:cache";
 
 /// The processes of the deployment, as this one hears of them.
 #[async_trait]
@@ -17,7 +22,7 @@ pub trait Processes: Send + Sync {
     /// a bounded wait without.
     ///
     /// # Errors
-    /// A reason for a person, when the others cannot be told; this process did it then, and no other.
+    /// A reason for a person, when the others cannot be told; this process did it then, and no other that is known of.
     async fn clear(&self, names: &[String]) -> Result<Cleared, String>;
 }
 
@@ -31,8 +36,10 @@ pub struct Heard {
 }
 
 /// What became of an order to empty caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleared {
+    /// Names the order in the logs of all processes.
+    pub order: String,
     /// Processes that said that they did it, this one among them.
     pub confirmed: usize,
     /// Processes that were there.

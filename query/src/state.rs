@@ -17,6 +17,7 @@ use crate::error::QueryError;
 use crate::export::Exports;
 use crate::letters::DeadLetters;
 use crate::live::Places;
+use crate::platform::Processes;
 use crate::reporter::Reporter;
 
 /// Seconds after which a client may ask again where nothing takes events: another server may answer.
@@ -37,6 +38,7 @@ struct Parts {
     exports: Exports,
     reporter: Option<Arc<dyn Reporter>>,
     dead_letters: Option<Arc<dyn DeadLetters>>,
+    processes: Option<Arc<dyn Processes>>,
 }
 
 impl QueryState {
@@ -66,6 +68,7 @@ impl QueryState {
             exports: Exports::new(registry)?,
             reporter: None,
             dead_letters: None,
+            processes: None,
         })))
     }
 
@@ -114,6 +117,23 @@ impl QueryState {
         let dead_letters = self.0.dead_letters.as_deref();
         dead_letters.ok_or_else(|| {
             let message = "this server keeps no dead letters; ask one that does";
+            Fault::unavailable(message, NO_REPORTER_RETRY_S)
+        })
+    }
+
+    /// Learns of the other processes from these, and has caches emptied by them. Without them, such requests are a 503.
+    #[must_use]
+    pub fn with_processes(self, processes: Arc<dyn Processes>) -> Self {
+        Self(Arc::new(Parts {
+            processes: Some(processes),
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    pub(crate) fn processes(&self) -> Result<&dyn Processes, Fault> {
+        let processes = self.0.processes.as_deref();
+        processes.ok_or_else(|| {
+            let message = "this server knows nothing of processes; ask one that does";
             Fault::unavailable(message, NO_REPORTER_RETRY_S)
         })
     }

@@ -20,6 +20,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use super::health::{Health, Part, fault};
+use super::presence::Presence;
 use super::reports::Reports;
 use super::topics::Topics;
 use super::{Running, document};
@@ -84,6 +85,8 @@ pub(crate) struct RoutedParts<'a> {
     pub(crate) credentials: &'a Credentials,
     /// The price table.
     pub(crate) prices: &'a Prices,
+    /// The other processes; what is kept in memory.
+    pub(crate) presence: &'a Presence,
 }
 
 /// The query tier's routes, with what belongs around each request.
@@ -109,7 +112,9 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
         parts.store.clone(),
         &running.metered.own,
     )?;
-    let query = query.with_dead_letters(Arc::new(letters));
+    let query = query
+        .with_dead_letters(Arc::new(letters))
+        .with_processes(Arc::new(parts.presence.clone()));
     let (stop, streams) = (running.stop.clone(), query.clone());
     tokio::spawn(async move {
         stop.cancelled().await;

@@ -47,10 +47,8 @@ pub(crate) async fn follow(running: &Running, parts: &Parts) {
         };
         match word {
             Ok(Word::Changed { what }) => take_over(parts, what).await,
-            Ok(Word::ClearCaches { order, .. }) => {
-                tracing::info!(control.order = order, "caches are cleared");
-                parts.credentials.clear();
-                take_over(parts, Changed::Unknown).await;
+            Ok(Word::ClearCaches { names, order }) => {
+                parts.presence.carry_out(&names, &order).await;
             }
             Ok(_) => {}
             // Whatever was missed may have been any of them.
@@ -61,7 +59,13 @@ pub(crate) async fn follow(running: &Running, parts: &Parts) {
 }
 
 async fn take_over(parts: &Parts, what: Changed) {
-    let is = |other| what == other || what == Changed::Unknown;
+    if what == Changed::Unknown {
+        // It may have been an order to empty caches: what is kept must not be older than this.
+        parts.presence.caches().clear().await;
+        parts.store.jobs().heard();
+        return;
+    }
+    let is = |other| what == other;
     if is(Changed::Credentials)
         && let Err(error) = parts.credentials.refresh().await
     {

@@ -79,6 +79,15 @@ impl Health {
         let _ = self.missing.subscribe().wait_for(BTreeMap::is_empty).await;
     }
 
+    /// What does not work, and why.
+    pub(crate) fn missing_parts(&self) -> Vec<(String, String)> {
+        let missing = self.missing.borrow();
+        let missing = missing.iter();
+        missing
+            .map(|(part, why)| (part_name(*part).to_owned(), why.clone()))
+            .collect()
+    }
+
     /// The answer of `/health/ready`.
     pub(crate) fn readiness(&self) -> Response {
         let missing = self.missing.borrow().clone();

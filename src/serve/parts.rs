@@ -7,6 +7,8 @@ use anyhow::{Context, bail};
 use axum::Router;
 use ingest::IngestState;
 use processor::Control;
+use prometheus::Registry;
+use schemas::control::CacheReport;
 use store::cluster::Cluster;
 use store::credentials::Credentials;
 use store::prices::Prices;
@@ -16,9 +18,11 @@ use super::access::Directory;
 use super::api::RoutedParts;
 use super::engine::{self, EngineSlot};
 use super::folder::DataFolder;
+use super::presence::Presence;
 use super::snapshot::SnapshotFile;
 use super::topics::Topics;
 use super::{Running, api, process_metrics};
+use crate::caches::{CacheName, Caches};
 use crate::config::Config;
 use crate::control::{Alone, OverLog};
 
@@ -27,6 +31,8 @@ use crate::control::{Alone, OverLog};
 pub(crate) struct Parts {
     pub(crate) topics: Topics,
     pub(crate) control: Arc<dyn Control>,
+    /// Who else is there, and what everybody keeps in memory.
+    pub(crate) presence: Presence,
     /// Hears the words of other processes, where there can be some.
     pub(crate) hearing: Option<Arc<OverLog>>,
     pub(crate) store: Store,
@@ -42,7 +48,11 @@ pub(crate) struct Parts {
 }
 
 /// Opens everything; what takes long goes side by side, and what may be away is reached later.
-pub(crate) async fn open(running: &Running, folder: Option<&DataFolder>) -> anyhow::Result<Parts> {
+pub(crate) async fn open(
+    running: &Running,
+    folder: Option<&DataFolder>,
+    url: &str,
+) -> anyhow::Result<Parts> {
     let registry = &running.metered.own;
     let metrics = store::metrics::Metrics::register(registry)?;
     registry.register(Box::new(process_metrics::ProcessMetrics::new(
@@ -87,6 +97,8 @@ pub(crate) async fn open(running: &Running, folder: Option<&DataFolder>) -> anyh
         Some(over) => over.clone(),
         None => Arc::new(Alone::default()),
     };
+    let caches = caches(registry, &credentials, &prices, processor_metrics.as_ref())?;
+    let presence = Presence::new(running, (url, hearing.as_ref()), caches);
     // Where people read they also judge, which is an event like any other.
     let takes_events = running.role.ingests() || running.role.queries();
     let ingest = || {
@@ -106,11 +118,13 @@ pub(crate) async fn open(running: &Running, folder: Option<&DataFolder>) -> anyh
             store: &store,
             credentials: &credentials,
             prices: &prices,
+            presence: &presence,
         },
     )?;
     Ok(Parts {
         topics,
         control,
+        presence,
         hearing,
         store,
         credentials,
@@ -120,6 +134,55 @@ pub(crate) async fn open(running: &Running, folder: Option<&DataFolder>) -> anyh
         processor_metrics,
         router,
     })
+}
+
+/// What this process keeps in memory of the tables; whatever else it keeps is added by who makes it.
+fn caches(
+    registry: &Registry,
+    credentials: &Credentials,
+    prices: &Prices,
+    processor: Option<&processor::Metrics>,
+) -> anyhow::Result<Caches> {
+    let caches = Caches::new(registry)?;
+    let (read, again) = (credentials.clone(), credentials.clone());
+    let report = move || {
+        let stats = read.stats();
+        CacheReport {
+            name: String::new(),
+            entries: stats.entries,
+            used_bytes: stats.used_bytes,
+            max_bytes: stats.max_bytes,
+            hits: stats.hits,
+            misses: stats.misses,
+        }
+    };
+    caches.add_read_again(CacheName::Credentials, report, move || {
+        let credentials = again.clone();
+        async move { credentials.clear().await }
+    });
+    let (read, again) = (prices.clone(), prices.clone());
+    // Only the processor looks prices up.
+    let lookups = processor.map(|metrics| metrics.price_lookups.clone());
+    let report = move || {
+        let (entries, used_bytes, max_bytes) = read.sizes();
+        let count = |outcome| {
+            let lookups = lookups.as_ref();
+            lookups.map_or(0, |lookups| lookups.with_label_values(&[outcome]).get())
+        };
+        CacheReport {
+            name: String::new(),
+            entries,
+            used_bytes,
+            max_bytes,
+            hits: count("priced"),
+            misses: count("unpriced"),
+        }
+    };
+    caches.add_read_again(CacheName::Prices, report, move || {
+        let prices = again.clone();
+        async move { prices.clear().await }
+    });
+    Ok(caches)
 }
 
 /// The settings to reach ClickHouse with: a server's, or those of the engine, which is started. Blocks.

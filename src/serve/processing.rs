@@ -93,6 +93,7 @@ async fn process(
             },
             metrics.clone(),
         );
+        parts.presence.hot_runs(processor.hot_runs());
         let following = tokio::spawn(follow(running.clone(), processor.status()));
         let outcome = processor.run(stop.clone()).await;
         following.abort();

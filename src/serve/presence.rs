@@ -1,0 +1,321 @@
+//! Every process says that it is there and what it keeps in memory, and hears the others say so: who is in the
+//! deployment, and whether all of them did what was asked.
+//!
+//! Who does not hear does not speak: a process that could not be told anything must not look as if it had been.
+
+mod roster;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use processor::{Control, HotView};
+use query::platform::{CORE_CACHE, Cleared, Heard, Processes};
+use schemas::control::{CacheReport, ORDERS_REMEMBERED, Present, Word};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::Running;
+use super::health::Health;
+use crate::caches::{CacheName, Caches};
+use crate::control::OverLog;
+use roster::{Roster, Standing};
+
+/// How often a process says that it is there.
+const SAID_EVERY: Duration = Duration::from_secs(2);
+/// A process speaks only if it heard everything that was said until this long ago.
+const HEARS_WITHIN: Duration = Duration::from_secs(10);
+/// Until everybody has to have said that caches are empty: an answer within a second, whoever does not.
+const CLEARED_WITHIN: Duration = Duration::from_millis(900);
+/// How long one word may take.
+const SAYING_MAX: Duration = Duration::from_secs(2);
+/// Orders under way in this process: of four such processes, as many as everybody remembers (X1).
+const ORDERS_MAX: usize = ORDERS_REMEMBERED / 4;
+
+/// This process among the others. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Presence(Arc<Inner>);
+
+struct Inner {
+    /// What does not change of what it says.
+    who: Present,
+    health: Health,
+    caches: Caches,
+    /// Where there can be others.
+    control: Option<Arc<OverLog>>,
+    roster: Mutex<Roster>,
+    /// Counts what was heard.
+    heard: watch::Sender<u64>,
+    cleared: Mutex<VecDeque<String>>,
+    /// Something has to be said now.
+    urge: Notify,
+    turns: Semaphore,
+    hot_runs: Mutex<Option<HotView>>,
+}
+
+impl Presence {
+    /// This process, which listens at `url`, with what it keeps in memory.
+    pub(crate) fn new(
+        running: &Running,
+        (url, control): (&str, Option<&Arc<OverLog>>),
+        caches: Caches,
+    ) -> Self {
+        let public_url = running.config.server.public_url.clone();
+        let who = Present {
+            process: random_name("process"),
+            role: running.role.name().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            endpoint: public_url.unwrap_or_else(|| url.to_owned()),
+            missing: Vec::new(),
+            caches: Vec::new(),
+            cleared: Vec::new(),
+            leaves: false,
+        };
+        let presence = Self(Arc::new(Inner {
+            who,
+            health: running.health.clone(),
+            caches,
+            control: control.cloned(),
+            roster: Mutex::default(),
+            heard: watch::Sender::new(0),
+            cleared: Mutex::default(),
+            urge: Notify::new(),
+            turns: Semaphore::new(ORDERS_MAX),
+            hot_runs: Mutex::default(),
+        }));
+        if running.role.processes() {
+            presence.add_hot_runs();
+        }
+        presence
+    }
+
+    /// What this process keeps in memory, to add to.
+    pub(crate) fn caches(&self) -> &Caches {
+        &self.0.caches
+    }
+
+    /// A processor begins to work with these. Until then there are none.
+    pub(crate) fn hot_runs(&self, hot_runs: HotView) {
+        *lock(&self.0.hot_runs) = Some(hot_runs);
+    }
+
+    fn add_hot_runs(&self) {
+        let (read, cleared) = (Arc::downgrade(&self.0), Arc::downgrade(&self.0));
+        let report = move || {
+            let inner = read.upgrade();
+            let hot = inner.and_then(|inner| lock(&inner.hot_runs).clone());
+            hot.map_or_else(nothing, |hot| hot.report())
+        };
+        let clear = move || {
+            let inner = cleared.upgrade();
+            let hot = inner.and_then(|inner| lock(&inner.hot_runs).clone());
+            async move {
+                if let Some(hot) = hot {
+                    hot.clear().await;
+                }
+                Ok(())
+            }
+        };
+        self.0
+            .caches
+            .add_read_again(CacheName::HotRuns, report, clear);
+    }
+
+    /// What this process says of itself now.
+    fn present(&self) -> Present {
+        Present {
+            missing: self.0.health.missing_parts(),
+            caches: self.0.caches.reports(),
+            cleared: lock(&self.0.cleared).iter().cloned().collect(),
+            ..self.0.who.clone()
+        }
+    }
+
+    /// Says and hears until the server stops. A process alone has nobody to talk to.
+    pub(crate) async fn run(&self, stop: &CancellationToken) {
+        let Some(control) = &self.0.control else {
+            return;
+        };
+        tokio::select! {
+            () = self.speak(control) => {}
+            () = self.listen(control) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    async fn speak(&self, control: &OverLog) {
+        let mut ticks = tokio::time::interval(SAID_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.0.urge.notified() => {}
+            }
+            if control.heard_until().elapsed() > HEARS_WITHIN {
+                continue;
+            }
+            self.say(control, Word::Present(self.present())).await;
+        }
+    }
+
+    async fn listen(&self, control: &OverLog) {
+        let mut words = control.listen();
+        loop {
+            match words.recv().await {
+                Ok(Word::Present(present)) if present.process != self.0.who.process => {
+                    lock(&self.0.roster).hear(present, Instant::now());
+                    self.0.heard.send_modify(|heard| *heard += 1);
+                }
+                // What was missed is said again.
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
+    async fn say(&self, control: &OverLog, word: Word) {
+        match tokio::time::timeout(SAYING_MAX, control.say(&word)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(error.message = %error, "the other processes cannot be told for now");
+            }
+            Err(_) => tracing::debug!("the other processes cannot be told for now"),
+        }
+    }
+
+    /// Says that this process ends, so that nobody waits for it.
+    pub(crate) async fn leave(&self) {
+        if let Some(control) = &self.0.control {
+            let left = Present {
+                leaves: true,
+                ..self.0.who.clone()
+            };
+            self.say(control, Word::Present(left)).await;
+        }
+    }
+
+    /// Does what another process ordered, and says so.
+    pub(crate) async fn carry_out(&self, names: &[String], order: &str) {
+        let is_ours = lock(&self.0.cleared).iter().any(|done| done == order);
+        if is_ours || !names.iter().any(|name| name == CORE_CACHE) {
+            return;
+        }
+        if self.0.caches.clear().await {
+            tracing::info!(control.order = order, "caches were emptied by order");
+            self.did(order);
+        }
+    }
+
+    fn did(&self, order: &str) {
+        let mut cleared = lock(&self.0.cleared);
+        cleared.push_back(order.to_owned());
+        while cleared.len() > ORDERS_REMEMBERED {
+            cleared.pop_front();
+        }
+        drop(cleared);
+        self.0.urge.notify_one();
+    }
+
+    /// Waits until all that can be waited for said that they carried it out; says how it stands then, or at the
+    /// deadline.
+    async fn carried_out(&self, order: &str, deadline: Instant) -> Standing {
+        let mut heard = self.0.heard.subscribe();
+        loop {
+            let standing = lock(&self.0.roster).standing(order, Instant::now());
+            if standing.awaited.is_empty() {
+                return standing;
+            }
+            let changed = tokio::time::timeout_at(deadline.into(), heard.changed()).await;
+            // The sender lives as long as this does, so waiting cannot fail.
+            if !matches!(changed, Ok(Ok(()))) {
+                return lock(&self.0.roster).standing(order, Instant::now());
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Processes for Presence {
+    fn processes(&self) -> Vec<Heard> {
+        let own = Heard {
+            present: self.present(),
+            silent_ms: 0,
+        };
+        let others = lock(&self.0.roster).list(Instant::now());
+        std::iter::once(own).chain(others).collect()
+    }
+
+    async fn clear(&self, names: &[String]) -> Result<Cleared, String> {
+        let deadline = Instant::now() + CLEARED_WITHIN;
+        let turn = tokio::time::timeout_at(deadline.into(), self.0.turns.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            return Err("too many such orders are under way; nothing was done".to_owned());
+        };
+        let order = random_name("order");
+        let here = tokio::time::timeout_at(deadline.into(), self.0.caches.clear()).await;
+        let is_done_here = matches!(here, Ok(true));
+        // Its own word comes back to it, too, and is then known to be done.
+        if is_done_here {
+            self.did(&order);
+        }
+        let Some(control) = &self.0.control else {
+            return Ok(Cleared {
+                order,
+                confirmed: usize::from(is_done_here),
+                of: 1,
+            });
+        };
+        let word = Word::ClearCaches {
+            names: names.to_vec(),
+            order: order.clone(),
+        };
+        let said = tokio::time::timeout_at(deadline.into(), control.say(&word)).await;
+        if !matches!(said, Ok(Ok(()))) {
+            tracing::warn!(
+                control.order = order,
+                "an order to empty caches could not be said to the other processes"
+            );
+            return Err(
+                "the other processes cannot be told now; only this one emptied its caches"
+                    .to_owned(),
+            );
+        }
+        let standing = self.carried_out(&order, deadline).await;
+        if standing.confirmed < standing.of {
+            tracing::warn!(
+                control.order = order,
+                control.awaited = ?standing.awaited,
+                control.silent = ?standing.silent,
+                "not every process said that it emptied its caches"
+            );
+        }
+        Ok(Cleared {
+            order,
+            confirmed: standing.confirmed + usize::from(is_done_here),
+            of: standing.of + 1,
+        })
+    }
+}
+
+/// The report of a processor that has not begun.
+fn nothing() -> CacheReport {
+    CacheReport {
+        name: String::new(),
+        entries: 0,
+        used_bytes: 0,
+        max_bytes: 0,
+        hits: 0,
+        misses: 0,
+    }
+}
+
+fn random_name(kind: &str) -> String {
+    format!("{kind}_{:032x}", rand::random::<u128>())
+}
+
+/// The lists here are whole at any moment: a panic between two of their changes cannot happen.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
