@@ -57,6 +57,19 @@ impl Backing {
         port_of(&self.clickhouse)
     }
 
+    /// Runs a statement behind the back of the tiers.
+    pub(crate) async fn run(&self, sql: String) {
+        let config = &self.clickhouse;
+        let request = reqwest::Client::new()
+            .post(format!("{}/?database={}", config.url, config.database))
+            .header("x-clickhouse-user", &config.user)
+            .header("x-clickhouse-key", config.password.reveal())
+            .body(sql);
+        let answer = request.send().await.unwrap();
+        let status = answer.status();
+        assert!(status.is_success(), "{}", answer.text().await.unwrap());
+    }
+
     /// A topic of it, to look into or to write to behind the back of the tiers.
     pub(crate) fn topic(&self, name: &str) -> KafkaConfig {
         KafkaConfig::new(&self.brokers, format!("{}.{name}", self.prefix))

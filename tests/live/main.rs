@@ -12,6 +12,7 @@ mod disk;
 mod faults;
 mod front;
 mod harness;
+mod interface;
 mod jobs;
 mod kills;
 mod letters;
