@@ -1,6 +1,13 @@
 //! Who asks, and what they may see and do. The project of every read comes from here and from nowhere else (T1).
 
+mod claims;
+mod identity;
+mod jwks;
+mod jwt;
 mod presented;
+mod provider;
+#[cfg(test)]
+mod test_keys;
 
 use std::sync::Arc;
 
@@ -17,10 +24,19 @@ use store::filter_sql::Projects;
 
 use crate::error::Refusal;
 use crate::state::{QueryState, now_ms};
+pub use claims::ClaimRules;
+pub(crate) use identity::IdentityMetrics;
+pub use identity::{Identity, IdentityConfig};
+pub use jwt::SigningAlgorithm;
+
+use identity::Denied;
+use jwt::Jwt;
 use presented::presented;
 
 /// Longest secret of ours that is looked up. They have about 70 bytes; the bound keeps hashing small (X1).
 const OWN_SECRET_BYTES: usize = 512;
+/// What is said of a secret that is nobody's.
+const UNKNOWN: &str = "the credential is not known, or it was revoked";
 /// Seconds after which a client may ask again when credentials could not be looked up.
 const UNAVAILABLE_RETRY_S: u32 = 2;
 
@@ -39,20 +55,27 @@ enum Answer {
     Refused(Fault),
 }
 
-/// Asks whose secret this is.
+/// Asks whose secret this is: the identity provider's if it has the form of one and there is a provider, else ours.
 async fn examine(state: &QueryState, secret: &str) -> Result<Answer, StoreError> {
-    let unknown = || Fault::unauthorized("the credential is not known, or it was revoked");
-    if secret.len() > OWN_SECRET_BYTES {
-        return Ok(Answer::Refused(unknown()));
+    let refused = |message: String| Ok(Answer::Refused(Fault::unauthorized(message)));
+    if let (Some(identity), Some(jwt)) = (state.identity(), Jwt::of(secret)) {
+        return match identity.person(secret, &jwt, now_ms()).await {
+            Ok(person) => Ok(Answer::Good(person)),
+            Err(Denied::Refused(message)) => refused(message),
+            Err(Denied::Unavailable) => {
+                let message = "the keys of the identity provider are not known";
+                Err(StoreError::Unavailable(message.to_owned()))
+            }
+        };
     }
-    Ok(match state.credentials().examine(secret, now_ms()).await? {
-        Examined::Good(credential) => Answer::Good(credential),
-        Examined::Unknown => Answer::Refused(unknown()),
-        Examined::Expired { at_ms } => Answer::Refused(Fault::unauthorized(format!(
-            "the token expired at {}",
-            to_text(at_ms)
-        ))),
-    })
+    if secret.len() > OWN_SECRET_BYTES {
+        return refused(UNKNOWN.to_owned());
+    }
+    match state.credentials().examine(secret, now_ms()).await? {
+        Examined::Good(credential) => Ok(Answer::Good(credential)),
+        Examined::Unknown => refused(UNKNOWN.to_owned()),
+        Examined::Expired { at_ms } => refused(format!("the token expired at {}", to_text(at_ms))),
+    }
 }
 
 impl FromRequestParts<QueryState> for Caller {
@@ -63,7 +86,7 @@ impl FromRequestParts<QueryState> for Caller {
             let message = "a credential is required: send an API key or a token as `Authorization: Bearer <secret>`";
             return Err(Fault::unauthorized(message).into());
         };
-        let mut refused = Fault::unauthorized("the credential is not known, or it was revoked");
+        let mut refused = Fault::unauthorized(UNKNOWN);
         for secret in &secrets {
             match examine(state, secret).await {
                 Ok(Answer::Good(credential)) => {

@@ -19,6 +19,9 @@ pub enum QueryError {
     /// A metric of the same name is already registered.
     #[error("metrics of query: {0}")]
     Metrics(#[from] prometheus::Error),
+    /// No client for the identity provider could be made.
+    #[error("client of the identity provider: {0}")]
+    Identity(String),
 }
 
 /// A [`Fault`] on its way out.

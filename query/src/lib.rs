@@ -46,6 +46,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use access::{ClaimRules, Identity, IdentityConfig, SigningAlgorithm};
 pub use error::QueryError;
 pub use letters::{
     DeadLetters, LETTERS_LISTED_MAX, LETTERS_NAMED_MAX, Letter, LetterPage, LetterPlace, Redrive,

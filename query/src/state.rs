@@ -13,6 +13,7 @@ use store::credentials::Credentials;
 use store::prices::Prices;
 use tokio::sync::watch;
 
+use crate::access::{Identity, IdentityConfig, IdentityMetrics};
 use crate::error::QueryError;
 use crate::export::Exports;
 use crate::letters::DeadLetters;
@@ -39,6 +40,8 @@ struct Parts {
     reporter: Option<Arc<dyn Reporter>>,
     dead_letters: Option<Arc<dyn DeadLetters>>,
     processes: Option<Arc<dyn Processes>>,
+    identity: Option<Identity>,
+    identity_metrics: IdentityMetrics,
 }
 
 impl QueryState {
@@ -69,6 +72,8 @@ impl QueryState {
             reporter: None,
             dead_letters: None,
             processes: None,
+            identity: None,
+            identity_metrics: IdentityMetrics::register(registry)?,
         })))
     }
 
@@ -136,6 +141,23 @@ impl QueryState {
             let message = "this server knows nothing of processes; ask one that does";
             Fault::unavailable(message, NO_REPORTER_RETRY_S)
         })
+    }
+
+    /// Lets in people for whom this identity provider vouches. Without one, only keys and tokens of ours are good.
+    ///
+    /// # Errors
+    /// When there can be no client for it.
+    pub fn with_identity(self, config: IdentityConfig) -> Result<Self, QueryError> {
+        let metrics = self.0.identity_metrics.clone();
+        Ok(Self(Arc::new(Parts {
+            identity: Some(Identity::new(config, metrics)?),
+            ..Parts::clone(&self.0)
+        })))
+    }
+
+    /// The identity provider, if there is one.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.0.identity.as_ref()
     }
 
     pub(crate) fn store(&self) -> &Store {
