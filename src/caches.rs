@@ -93,7 +93,6 @@ impl Caches {
 
     /// Adds a cache that is empty when `clear` returns. `clear` also has to see to it that what is being read at that
     /// moment does not enter the cache afterwards. The name of the report does not matter.
-    #[allow(dead_code, reason = "for caches that need not be read again")]
     pub(crate) fn add(
         &self,
         name: CacheName,

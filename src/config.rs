@@ -2,6 +2,7 @@
 //!
 //! `spindle.default.toml` is compiled in and is where the defaults are; it cannot drift from them.
 
+pub(crate) mod auth;
 pub(crate) mod kafka;
 pub(crate) mod reader;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use bytesize::ByteSize;
 use eventlog::EmbeddedConfig;
 use ingest::IngestConfig;
 use processor::ProcessorConfig;
+use query::IdentityConfig;
 use store::Compression;
 use store::config::Secret;
 use store::replicas::REPLICAS_MAX;
@@ -47,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) processor: ProcessorConfig,
     /// Minute of the day, UTC, at which retention runs; never without one.
     pub(crate) retention_minute: Option<u32>,
+    /// The identity provider whose tokens are good, if there is one.
+    pub(crate) identity: Option<IdentityConfig>,
 }
 
 /// The ClickHouse in use. Address, user, password and database count only without the embedded engine.
@@ -120,6 +124,7 @@ impl Config {
             snapshot_max_age: from.duration("ingest.snapshot_max_age", ms(0)..=secs(366 * 86_400)),
             processor,
             retention_minute: read_retention(from),
+            identity: auth::read(from),
             server,
         }
     }

@@ -24,6 +24,7 @@ use super::presence::Presence;
 use super::reports::Reports;
 use super::topics::Topics;
 use super::{Running, document};
+use crate::caches::CacheName;
 use crate::dead_letters::Letters;
 
 /// Answers smaller than this are sent as they are: compressing them costs more than it saves.
@@ -112,9 +113,23 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
         parts.store.clone(),
         &running.metered.own,
     )?;
-    let query = query
+    let mut query = query
         .with_dead_letters(Arc::new(letters))
         .with_processes(Arc::new(parts.presence.clone()));
+    if let Some(identity) = &running.config.identity {
+        query = query.with_identity(identity.clone())?;
+    }
+    if let Some(identity) = query.identity() {
+        let (reported, cleared, warmed) = (identity.clone(), identity.clone(), identity.clone());
+        let caches = parts.presence.caches();
+        caches.add(
+            CacheName::IdentityKeys,
+            move || reported.report(),
+            move || cleared.clear(),
+        );
+        // It ends with the time-outs of the provider.
+        tokio::spawn(async move { warmed.warm().await });
+    }
     let (stop, streams) = (running.stop.clone(), query.clone());
     tokio::spawn(async move {
         stop.cancelled().await;
