@@ -15,6 +15,8 @@ ORDER BY (project_id, app_id, build_id)
 SETTINGS @durable index_granularity = 8192;
 
 -- Instances of processes, one row each, with their tokens. Rows are written once; an equal one replaces its like.
+-- Under load a group of starts is an insert of its own, about a hundred a second: small parts may pile up while a large
+-- merge has the threads, and merged ones go after a minute, when the merge has long been written back, instead of eight.
 CREATE TABLE IF NOT EXISTS process_instances @on_cluster
 (
     project_id LowCardinality(String),
@@ -40,9 +42,11 @@ CREATE TABLE IF NOT EXISTS process_instances @on_cluster
 ENGINE = @engine(version)
 PARTITION BY toYYYYMM(started_at)
 ORDER BY (project_id, app_id, started_at, uuid)
-SETTINGS @durable index_granularity = 1024;
+SETTINGS @durable index_granularity = 1024, parts_to_delay_insert = 3000, parts_to_throw_insert = 10000,
+    old_parts_lifetime = 60;
 
--- Who was first: whoever claims a name looks afterwards whether anybody else did, and then leaves it.
+-- Who was first: whoever claims a name looks afterwards whether anybody else did, and then leaves it. Rows go a day after
+-- their claim ended, so that one that takes a claim back is not gone before the claim.
 CREATE TABLE IF NOT EXISTS claims @on_cluster
 (
     name String,
@@ -52,7 +56,7 @@ CREATE TABLE IF NOT EXISTS claims @on_cluster
 )
 ENGINE = @engine(version)
 ORDER BY (name, claimed_by)
-TTL expires_at
+TTL expires_at + INTERVAL 1 DAY
 SETTINGS @durable index_granularity = 8192;
 
 -- What scans of the platform found.

@@ -1,9 +1,9 @@
 //! Where the tables lie: in one server, or spread over the shards and replicas of a cluster.
 //!
 //! The migration files are the same for all; [`Dialect`] makes of their statements what the server needs. On a cluster
-//! events, runs, messages and feedback are sharded: each shard has tables `<name>_local`, and the plain names are
-//! `Distributed` tables over them. All that belongs to an app lies on one shard, so that what is read together is
-//! together. The small tables are replicated to every node. Why, and what does not work there: see
+//! events, runs, messages, feedback and instances of processes are sharded: each shard has tables `<name>_local`, and
+//! the plain names are `Distributed` tables over them. All that belongs to an app lies on one shard, so that what is
+//! read together is together. The small tables are replicated to every node. Why, and what does not work there: see
 //! docs/decisions/0016-clusters.md.
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,13 @@ use crate::config::StoreConfig;
 use crate::error::StoreError;
 
 /// The tables that are spread over the shards.
-const SHARDED: [&str; 4] = ["events", "runs", "messages", "feedback"];
+const SHARDED: [&str; 5] = [
+    "events",
+    "runs",
+    "messages",
+    "feedback",
+    "process_instances",
+];
 /// Which shard a row of them lies on.
 const SHARDING_KEY: &str = "cityHash64(project_id, app_id)";
 /// How old the known number of replicas may be: a replica that was given up holds up writers for this long.
@@ -67,6 +73,11 @@ impl Cluster {
         }
         settings
     }
+}
+
+/// Whether a table is spread over the shards.
+pub(crate) fn is_sharded(table: &str) -> bool {
+    SHARDED.contains(&table)
 }
 
 /// Whether a read must see what was written through another replica: the small tables, of which the newest row counts.
@@ -150,7 +161,7 @@ impl<'a> Dialect<'a> {
         let Some(cluster) = self.cluster else {
             return vec![self.filled(statement, "ReplacingMergeTree(")];
         };
-        let is_sharded = SHARDED.contains(&table);
+        let is_sharded = is_sharded(table);
         let local = if is_sharded {
             format!("{table}_local")
         } else {

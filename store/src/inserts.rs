@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 
 use crate::client::Store;
+use crate::cluster::is_sharded;
 use crate::error::StoreError;
 use crate::row_binary::TableRow;
 use crate::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
@@ -80,7 +81,8 @@ impl Store {
         self.insert::<FeedbackRow<'a>, R>(rows).await
     }
 
-    async fn insert<T: TableRow, R: Borrow<T> + Send>(
+    /// Stores rows of any table; what holds for [`Store::insert_events`] holds here.
+    pub(crate) async fn insert<T: TableRow, R: Borrow<T> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
     ) -> Result<u64, StoreError> {
@@ -143,7 +145,8 @@ impl Store {
         for (name, value) in INSERT_SETTINGS {
             insert = insert.with_setting(*name, *value);
         }
-        if let Some(cluster) = self.replicated() {
+        // Small tables keep the quorum that the client asks for everywhere.
+        if let Some(cluster) = self.replicated().filter(|_| is_sharded(T::TABLE)) {
             let quorum_ms = self.config.insert_timeout.as_millis();
             insert = insert
                 .with_setting(

@@ -16,7 +16,9 @@
 //!
 //! Start reading at [`client::Store`]; [`engine::Engine`] is the child process.
 
+pub mod builds;
 pub mod changes;
+pub mod claims;
 pub mod client;
 pub mod cluster;
 pub mod config;
@@ -31,6 +33,7 @@ pub mod facets;
 pub mod feedback_read;
 pub mod filter_sql;
 pub mod inserts;
+pub mod instances;
 pub mod jobs;
 mod messages_read;
 pub mod metrics;

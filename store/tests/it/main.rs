@@ -6,11 +6,13 @@
     reason = "a test fails by panicking"
 )]
 
+mod builds;
 mod changes;
 mod credentials;
 mod engine;
 mod exports;
 mod fence;
+mod instances;
 mod jobs;
 mod lists;
 mod prices;

@@ -8,10 +8,12 @@
 
 #[path = "../it"]
 mod it {
+    mod builds;
     mod changes;
     mod credentials;
     mod exports;
     mod fence;
+    mod instances;
     mod jobs;
     mod lists;
     mod prices;
