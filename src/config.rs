@@ -4,6 +4,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod kafka;
+mod origins;
 pub(crate) mod reader;
 #[cfg(test)]
 mod reference;
@@ -19,6 +20,7 @@ use eventlog::EmbeddedConfig;
 use ingest::IngestConfig;
 use processor::ProcessorConfig;
 use query::IdentityConfig;
+use query::platform::headers::Origins;
 use store::Compression;
 use store::config::Secret;
 use store::replicas::REPLICAS_MAX;
@@ -51,6 +53,8 @@ pub(crate) struct Config {
     pub(crate) retention_minute: Option<u32>,
     /// The identity provider whose tokens are good, if there is one.
     pub(crate) identity: Option<IdentityConfig>,
+    /// Whose pages may start processes.
+    pub(crate) allowed_origins: Origins,
 }
 
 /// The ClickHouse in use. Address, user, password and database count only without the embedded engine.
@@ -125,6 +129,7 @@ impl Config {
             processor,
             retention_minute: read_retention(from),
             identity: auth::read(from),
+            allowed_origins: origins::read(from),
             server,
         }
     }

@@ -150,7 +150,6 @@ impl Caller {
 
     /// Whether the caller holds the role that somebody wrote down by its name: one of ours where we have one of that
     /// name, and otherwise one that the identity provider gave them.
-    #[allow(dead_code, reason = "asked where a process names who may start it")]
     pub(crate) fn holds_role_named(&self, name: &str) -> bool {
         match (Role::named(name), &*self.credential) {
             (Some(role), _) => self.covers(role),
@@ -194,6 +193,33 @@ impl Caller {
                 Err(Fault::forbidden("this API key lacks the scope `report`"))
             }
             Credential::Token { .. } | Credential::Person { .. } => self.readable(chosen),
+        }
+    }
+
+    /// The projects in which the caller may start processes.
+    pub(crate) fn starting(&self, chosen: Option<&str>) -> Result<Projects, Fault> {
+        match &*self.credential {
+            Credential::Token { projects, .. } | Credential::Person { projects, .. }
+                if self.covers(Role::Starter) =>
+            {
+                within(names(projects.as_deref())?, chosen)
+            }
+            _ => Err(Fault::forbidden(
+                "this needs a token with the role `starter`, `operator` or `admin`",
+            )),
+        }
+    }
+
+    /// The projects the caller reaches with any role at all, to see what is in them beside runs.
+    pub(crate) fn reached(&self, chosen: Option<&str>) -> Result<Projects, Fault> {
+        let has_role = || Role::ALL.iter().any(|role| self.covers(*role));
+        match &*self.credential {
+            Credential::Token { projects, .. } | Credential::Person { projects, .. }
+                if has_role() =>
+            {
+                within(names(projects.as_deref())?, chosen)
+            }
+            _ => self.readable(chosen),
         }
     }
 

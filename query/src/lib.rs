@@ -114,4 +114,15 @@ fn routes() -> OpenApiRouter<QueryState> {
                 methods.fallback(platform::cache::other_method),
             )
         })
+        .routes(routes!(
+            platform::process::build::put,
+            platform::process::build::one
+        ))
+        .routes(routes!(platform::process::build::list))
+        .routes(routes!(
+            platform::process::start::start,
+            platform::process::start::preflight
+        ))
+        .routes(routes!(platform::process::instance::one))
+        .routes(routes!(platform::process::instance::list))
 }

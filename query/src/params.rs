@@ -21,6 +21,8 @@ pub(crate) use run_filter::RunFilterParams;
 const PAIRS: usize = 300;
 /// Bytes of an administrator's request body: a thousand app ids fit.
 const BODY_BYTES: usize = 512 << 10;
+/// Bytes of a build with its processes: some dozens of them with large schemas fit.
+const LARGE_BODY_BYTES: usize = 4 << 20;
 
 /// The decoded pairs of the query string, in order.
 pub(crate) struct Pairs(Vec<(String, String)>);
@@ -118,46 +120,80 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
+/// The ids in the path, in order.
+pub(crate) struct PathIds<const N: usize>(pub(crate) [String; N]);
+
+impl<S: Send + Sync, const N: usize> FromRequestParts<S> for PathIds<N> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let invalid = || Fault::bad_request("invalid_parameter", "a part of the path is not UTF-8");
+        let params = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|_| invalid())?;
+        let ids: Vec<String> = params.iter().map(|(_, id)| id.to_owned()).collect();
+        Ok(Self(ids.try_into().map_err(|_| invalid())?))
+    }
+}
+
 /// A JSON body of an administrator's request.
 pub(crate) struct JsonBody<T>(pub(crate) T);
+
+/// The same where it may be larger.
+pub(crate) struct LargeJsonBody<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
-        let (parts, body) = request.into_parts();
-        let kind = parts
-            .headers
-            .get(CONTENT_TYPE)
-            .map(|kind| kind.to_str().unwrap_or_default());
-        let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
-        if essence.is_some_and(|kind| !kind.eq_ignore_ascii_case("application/json")) {
-            let message = "the body has to be `Content-Type: application/json`";
-            return Err(Fault::new(415, "unsupported_media_type", message).into());
-        }
-        let bytes = axum::body::to_bytes(body, BODY_BYTES).await.map_err(|_| {
-            Fault::new(
-                413,
-                "body_too_large",
-                format!("the body is cut off or has more than {BODY_BYTES} bytes"),
-            )
-        })?;
-        // No body at all is the value that is none, where there may be none.
-        let bytes = if bytes.is_empty() {
-            "null".into()
-        } else {
-            bytes
-        };
-        // Read as a struct, a list would be its fields in order.
-        if bytes.trim_ascii_start().starts_with(b"[") {
-            let message = "the body does not fit: it has to be an object, not a list";
-            return Err(Fault::bad_request("invalid_body", message).into());
-        }
-        let value = serde_json::from_slice(&bytes).map_err(|error| {
-            Fault::bad_request("invalid_body", format!("the body does not fit: {error}"))
-        })?;
-        Ok(Self(value))
+        Ok(Self(json_of(request, BODY_BYTES).await?))
     }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LargeJsonBody<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
+        Ok(Self(json_of(request, LARGE_BODY_BYTES).await?))
+    }
+}
+
+async fn json_of<T: DeserializeOwned>(
+    request: Request<Body>,
+    most_bytes: usize,
+) -> Result<T, Refusal> {
+    let (parts, body) = request.into_parts();
+    let kind = parts
+        .headers
+        .get(CONTENT_TYPE)
+        .map(|kind| kind.to_str().unwrap_or_default());
+    let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    if essence.is_some_and(|kind| !kind.eq_ignore_ascii_case("application/json")) {
+        let message = "the body has to be `Content-Type: application/json`";
+        return Err(Fault::new(415, "unsupported_media_type", message).into());
+    }
+    let bytes = axum::body::to_bytes(body, most_bytes).await.map_err(|_| {
+        Fault::new(
+            413,
+            "body_too_large",
+            format!("the body is cut off or has more than {most_bytes} bytes"),
+        )
+    })?;
+    // No body at all is the value that is none, where there may be none.
+    let bytes = if bytes.is_empty() {
+        "null".into()
+    } else {
+        bytes
+    };
+    // Read as a struct, a list would be its fields in order.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        let message = "the body does not fit: it has to be an object, not a list";
+        return Err(Fault::bad_request("invalid_body", message).into());
+    }
+    let value = serde_json::from_slice(&bytes).map_err(|error| {
+        Fault::bad_request("invalid_body", format!("the body does not fit: {error}"))
+    })?;
+    Ok(value)
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@
 //! nor the other processes.
 
 pub(crate) mod cache;
+pub(crate) mod process;
+
+pub use process::headers;
 
 use async_trait::async_trait;
 use schemas::control::Present;

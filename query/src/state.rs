@@ -9,7 +9,9 @@ use axum::response::Response;
 use prometheus::{HistogramOpts, HistogramVec, Registry};
 use schemas::fault::Fault;
 use store::Store;
+use store::builds::Builds;
 use store::credentials::Credentials;
+use store::instances::Instances;
 use store::prices::Prices;
 use tokio::sync::watch;
 
@@ -19,6 +21,7 @@ use crate::export::Exports;
 use crate::letters::DeadLetters;
 use crate::live::Places;
 use crate::platform::Processes;
+use crate::platform::process::{Registry as BuildRegistry, Starts};
 use crate::reporter::Reporter;
 
 /// Seconds after which a client may ask again where nothing takes events: another server may answer.
@@ -42,6 +45,8 @@ struct Parts {
     processes: Option<Arc<dyn Processes>>,
     identity: Option<Identity>,
     identity_metrics: IdentityMetrics,
+    builds: Arc<BuildRegistry>,
+    starts: Arc<Starts>,
 }
 
 impl QueryState {
@@ -61,6 +66,8 @@ impl QueryState {
         ]);
         let request_seconds = HistogramVec::new(options, &["route", "status"])?;
         registry.register(Box::new(request_seconds.clone()))?;
+        let builds = BuildRegistry::new(Builds::new(store.clone()));
+        let starts = Starts::new(Instances::new(store.clone()));
         Ok(Self(Arc::new(Parts {
             store,
             credentials,
@@ -74,6 +81,8 @@ impl QueryState {
             processes: None,
             identity: None,
             identity_metrics: IdentityMetrics::register(registry)?,
+            builds: Arc::new(builds),
+            starts: Arc::new(starts),
         })))
     }
 
@@ -158,6 +167,23 @@ impl QueryState {
     /// The identity provider, if there is one.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.identity.as_ref()
+    }
+
+    /// Starts processes in these builds, which somebody else keeps fresh.
+    #[must_use]
+    pub fn with_builds(self, builds: Builds) -> Self {
+        Self(Arc::new(Parts {
+            builds: Arc::new(BuildRegistry::new(builds)),
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    pub(crate) fn registry(&self) -> &BuildRegistry {
+        &self.0.builds
+    }
+
+    pub(crate) fn starts(&self) -> &Starts {
+        &self.0.starts
     }
 
     pub(crate) fn store(&self) -> &Store {

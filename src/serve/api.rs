@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Json;
 use axum::Router;
+use axum::body::HttpBody as Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::{self, Next};
@@ -12,8 +13,10 @@ use axum::response::Response;
 use axum::routing::get;
 use ingest::IngestState;
 use query::QueryState;
+use query::platform::headers;
 use schemas::fault::Fault;
 use store::Store;
+use store::builds::Builds;
 use store::credentials::Credentials;
 use store::prices::Prices;
 use tower_http::compression::CompressionLayer;
@@ -41,8 +44,9 @@ impl Gate {
     /// A gate behind which nothing is yet.
     pub(crate) fn new(running: &Running) -> Self {
         let early = Router::new().merge(own_routes(running)).fallback(starting);
+        let early = early.method_not_allowed_fallback(method_not_allowed);
         Self {
-            early: early.method_not_allowed_fallback(method_not_allowed),
+            early: for_pages(running, early),
             full: Arc::default(),
         }
     }
@@ -71,7 +75,20 @@ pub(crate) fn router(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Resu
         all = all.merge(reading(running, parts)?);
     }
     let all = all.merge(own_routes(running)).fallback(not_found);
-    Ok(all.method_not_allowed_fallback(method_not_allowed))
+    let all = all.method_not_allowed_fallback(method_not_allowed);
+    Ok(for_pages(running, all))
+}
+
+/// Where processes are started, every answer carries headers for front ends, whoever gives it.
+fn for_pages(running: &Running, router: Router) -> Router {
+    if !running.role.queries() {
+        return router;
+    }
+    let origins = running.config.allowed_origins.clone();
+    router.layer(middleware::from_fn_with_state(
+        origins,
+        headers::with_headers,
+    ))
 }
 
 /// What a router is made over.
@@ -88,16 +105,20 @@ pub(crate) struct RoutedParts<'a> {
     pub(crate) prices: &'a Prices,
     /// The other processes; what is kept in memory.
     pub(crate) presence: &'a Presence,
+    /// Builds of applications.
+    pub(crate) builds: &'a Builds,
 }
 
 /// The query tier's routes, with what belongs around each request.
 fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router> {
-    let compress = SizeAbove::new(COMPRESS_ABOVE_BYTES)
-        .and(NotForContentType::SSE)
-        // Packed already.
-        .and(NotForContentType::const_new(
-            "application/vnd.apache.parquet",
-        ));
+    let compress = WhereAsked(
+        SizeAbove::new(COMPRESS_ABOVE_BYTES)
+            .and(NotForContentType::SSE)
+            // Packed already.
+            .and(NotForContentType::const_new(
+                "application/vnd.apache.parquet",
+            )),
+    );
     let mut query = QueryState::new(
         parts.store.clone(),
         parts.credentials.clone(),
@@ -115,7 +136,8 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
     )?;
     let mut query = query
         .with_dead_letters(Arc::new(letters))
-        .with_processes(Arc::new(parts.presence.clone()));
+        .with_processes(Arc::new(parts.presence.clone()))
+        .with_builds(parts.builds.clone());
     if let Some(identity) = &running.config.identity {
         query = query.with_identity(identity.clone())?;
     }
@@ -140,8 +162,35 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
             running.health.clone(),
             needs_tables,
         ))
+        .layer(middleware::from_fn(any_size))
         .layer(CompressionLayer::new().compress_when(compress))
         .layer(middleware::from_fn(traced)))
+}
+
+/// An answer that is compressed on request whatever its size.
+#[derive(Clone, Copy)]
+struct AnySize;
+
+/// The interface names `Content-Encoding` among the headers of a start, whose answers are small.
+async fn any_size(request: Request, next: Next) -> Response {
+    let concerns = headers::concern(request.uri());
+    let mut response = next.run(request).await;
+    if concerns {
+        response.extensions_mut().insert(AnySize);
+    }
+    response
+}
+
+/// Compresses what the predicate says, and any answer with something in it that is marked.
+#[derive(Clone)]
+struct WhereAsked<P>(P);
+
+impl<P: Predicate> Predicate for WhereAsked<P> {
+    fn should_compress<B: Body>(&self, response: &axum::http::Response<B>) -> bool {
+        let is_marked = response.extensions().get::<AnySize>().is_some();
+        (is_marked && response.body().size_hint().exact() != Some(0))
+            || self.0.should_compress(response)
+    }
 }
 
 /// Health and metrics, and the document where people look for it: at any time, for anyone.

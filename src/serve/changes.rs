@@ -18,12 +18,14 @@ pub(crate) async fn announce(running: &Running, parts: &Parts) {
     let mut credentials = parts.credentials.made_here();
     let mut prices = parts.prices.made_here();
     let mut jobs = parts.store.jobs().made_here();
+    let mut builds = parts.builds.made_here();
     loop {
         // The senders live in the parts, so waiting cannot fail.
         let what = tokio::select! {
             _ = credentials.changed() => Changed::Credentials,
             _ = prices.changed() => Changed::Prices,
             _ = jobs.changed() => Changed::Jobs,
+            _ = builds.changed() => Changed::Builds,
             () = running.stop.cancelled() => return,
         };
         let word = Word::Changed { what };
@@ -75,6 +77,9 @@ async fn take_over(parts: &Parts, what: Changed) {
         && let Err(error) = parts.prices.refresh().await
     {
         tracing::debug!(error.message = %error, "prices were not refreshed");
+    }
+    if is(Changed::Builds) {
+        parts.builds.heard();
     }
     if is(Changed::Jobs) {
         parts.store.jobs().heard();

@@ -9,6 +9,7 @@ use ingest::IngestState;
 use processor::Control;
 use prometheus::Registry;
 use schemas::control::CacheReport;
+use store::builds::Builds;
 use store::cluster::Cluster;
 use store::credentials::Credentials;
 use store::prices::Prices;
@@ -42,6 +43,8 @@ pub(crate) struct Parts {
     /// Whether the keys are known from there.
     pub(crate) is_restored: bool,
     pub(crate) prices: Prices,
+    /// Builds of applications, where processes are started.
+    pub(crate) builds: Builds,
     /// Of the processor, if there is one here.
     pub(crate) processor_metrics: Option<processor::Metrics>,
     pub(crate) router: Router,
@@ -89,6 +92,7 @@ pub(crate) async fn open(
         .as_ref()
         .is_some_and(|snapshot| snapshot.restore(&credentials));
     let prices = Prices::new(store.clone())?;
+    let builds = Builds::new(store.clone());
     let hearing = match &topics.control {
         Some(topic) => Some(Arc::new(OverLog::new(topic.clone(), registry)?)),
         None => None,
@@ -119,6 +123,7 @@ pub(crate) async fn open(
             credentials: &credentials,
             prices: &prices,
             presence: &presence,
+            builds: &builds,
         },
     )?;
     Ok(Parts {
@@ -131,6 +136,7 @@ pub(crate) async fn open(
         snapshot,
         is_restored,
         prices,
+        builds,
         processor_metrics,
         router,
     })

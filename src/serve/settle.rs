@@ -159,6 +159,11 @@ pub(crate) async fn watch(running: &Running, parts: &Parts) {
         if let Err(error) = parts.prices.refresh().await {
             tracing::debug!(error.message = %error, "prices were not refreshed");
         }
+        if running.role.queries()
+            && let Err(error) = parts.builds.refresh().await
+        {
+            tracing::debug!(error.message = %error, "builds were not refreshed");
+        }
     }
 }
 

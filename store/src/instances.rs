@@ -13,13 +13,13 @@ use serde::Deserialize;
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Projects, Value, scope};
-use crate::row_binary::row_binary;
+use crate::rows::InstanceRow;
 
 pub use commit::{WAITING_BYTES_MAX, WAITING_MAX};
 
-/// An instance to store.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NewInstance {
+/// An instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Row, Deserialize)]
+pub struct InstanceRecord {
     /// The tenant.
     pub project_id: String,
     /// The application.
@@ -29,45 +29,6 @@ pub struct NewInstance {
     /// Identity, unique everywhere.
     pub uuid: String,
     /// A number that is unique in the deployment and exact in JavaScript.
-    pub instance_id: u64,
-    /// The build.
-    pub build_id: String,
-    /// Status of the build at the start.
-    pub build_status: String,
-    /// Name of the process.
-    pub process: String,
-    /// Identifier of the process definition.
-    pub process_uuid: String,
-    /// Empty for none.
-    pub parent_app_id: String,
-    /// Empty for none.
-    pub root_app_id: String,
-    /// State, such as `STARTED`.
-    pub state: String,
-    /// JSON, a list.
-    pub tokens: String,
-    /// JSON as it was sent.
-    pub input: String,
-    /// What the client said it runs on.
-    pub platform: String,
-    /// Public identifier of the credential.
-    pub started_by: String,
-    /// Tells whether another request is the same.
-    pub fingerprint: String,
-}
-
-/// An instance as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
-pub struct InstanceRecord {
-    /// The tenant.
-    pub project_id: String,
-    /// The application.
-    pub app_id: String,
-    /// Unix milliseconds.
-    pub started_at: UnixMs,
-    /// Identity.
-    pub uuid: String,
-    /// Number.
     pub instance_id: u64,
     /// The build.
     pub build_id: String,
@@ -95,33 +56,7 @@ pub struct InstanceRecord {
     pub fingerprint: String,
 }
 
-struct InstanceRow<'a> {
-    project_id: &'a str,
-    app_id: &'a str,
-    started_at: i64,
-    uuid: &'a str,
-    version: u64,
-    instance_id: u64,
-    build_id: &'a str,
-    build_status: &'a str,
-    process: &'a str,
-    process_uuid: &'a str,
-    parent_app_id: &'a str,
-    root_app_id: &'a str,
-    state: &'a str,
-    tokens: &'a str,
-    input: &'a str,
-    platform: &'a str,
-    started_by: &'a str,
-    fingerprint: &'a str,
-}
-
-row_binary!(InstanceRow in "process_instances" {
-    project_id, app_id, started_at, uuid, version, instance_id, build_id, build_status, process, process_uuid,
-    parent_app_id, root_app_id, state, tokens, input, platform, started_by, fingerprint
-});
-
-impl NewInstance {
+impl InstanceRecord {
     fn row(&self, version: u64) -> InstanceRow<'_> {
         InstanceRow {
             project_id: &self.project_id,
@@ -216,7 +151,7 @@ impl Instances {
     /// [`StoreError::Overloaded`] at once when too many wait. After any other error it may be stored all the same.
     pub async fn put(
         &self,
-        instance: NewInstance,
+        instance: InstanceRecord,
         until: Option<Instant>,
     ) -> Result<(), Arc<StoreError>> {
         let start = || commit::Commits::start(self.inner.store.clone());

@@ -12,6 +12,7 @@ mod jobs;
 mod judge;
 mod live;
 mod prices;
+mod process;
 mod routes;
 mod threads;
 mod usage;

@@ -27,11 +27,22 @@ pub(crate) const NOON_MS: i64 = 1_795_168_800_000;
 pub(crate) struct Reports(
     pub(crate) Mutex<Vec<(String, String, Value)>>,
     pub(crate) Mutex<Vec<Start>>,
+    std::sync::atomic::AtomicBool,
 );
+
+impl Reports {
+    /// Takes nothing, as a log that is away, or takes everything again.
+    pub(crate) fn fail(&self, fails: bool) {
+        self.2.store(fails, std::sync::atomic::Ordering::SeqCst);
+    }
+}
 
 #[async_trait]
 impl Reporter for Reports {
     async fn report(&self, project: &ProjectId, app: &AppId, event: String) -> Result<(), Fault> {
+        if self.2.load(std::sync::atomic::Ordering::SeqCst) {
+            return Err(Fault::unavailable("the log is away", 1));
+        }
         let event = serde_json::from_str(&event).unwrap();
         let report = (project.to_string(), app.to_string(), event);
         self.0.lock().unwrap().push(report);
@@ -81,6 +92,15 @@ impl Tier {
             registry,
             reports,
         }
+    }
+
+    /// The router of another process over the same tables, where several are.
+    pub(crate) fn another_process(&self) -> Router {
+        let store = self.store.of_several().unwrap();
+        let prices = Prices::new(store.clone()).unwrap();
+        let credentials = Credentials::new(store.clone());
+        let state = QueryState::new(store, credentials, prices, &Registry::new()).unwrap();
+        query::router(state.reporting_to(self.reports.clone()))
     }
 
     pub(crate) async fn key(&self, project: &str, scopes: &[Scope]) -> String {

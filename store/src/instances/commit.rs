@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{InstanceRow, NewInstance};
+use super::{InstanceRecord, InstanceRow};
 use crate::client::Store;
 use crate::error::StoreError;
 
@@ -25,7 +25,7 @@ const ROW_BYTES: usize = 1 << 10;
 
 /// A start that waits, and who waits for it.
 struct Waiting {
-    instance: NewInstance,
+    instance: InstanceRecord,
     /// After this moment it must not be stored any more.
     until: Option<Instant>,
     done: oneshot::Sender<Result<(), Arc<StoreError>>>,
@@ -57,7 +57,7 @@ impl Commits {
     /// [`StoreError::Overloaded`] at once when too many wait. After any other error it may be stored all the same.
     pub(super) async fn put(
         &self,
-        instance: NewInstance,
+        instance: InstanceRecord,
         until: Option<Instant>,
     ) -> Result<(), Arc<StoreError>> {
         let size = u32::try_from(size_of(&instance)).unwrap_or(u32::MAX);
@@ -81,7 +81,7 @@ impl Commits {
     }
 }
 
-fn size_of(instance: &NewInstance) -> usize {
+fn size_of(instance: &InstanceRecord) -> usize {
     instance.input.len() + instance.tokens.len() + ROW_BYTES
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use store::claims::Holds;
 use store::filter_sql::Projects;
-use store::instances::{InstanceQuery, Instances, NewInstance};
+use store::instances::{InstanceQuery, InstanceRecord, Instances};
 use store::{Store, StoreError};
 
 use crate::database;
@@ -13,8 +13,8 @@ use crate::database;
 /// 2026-11-21T00:00:00Z.
 const NOW_MS: i64 = 1_795_219_200_000;
 
-fn instance(project: &str, uuid: &str, started_at: i64) -> NewInstance {
-    NewInstance {
+fn instance(project: &str, uuid: &str, started_at: i64) -> InstanceRecord {
+    InstanceRecord {
         project_id: project.to_owned(),
         app_id: "shop".to_owned(),
         started_at,
@@ -30,7 +30,7 @@ fn instance(project: &str, uuid: &str, started_at: i64) -> NewInstance {
         platform: "web".to_owned(),
         started_by: "tok_1".to_owned(),
         fingerprint: "f".to_owned(),
-        ..NewInstance::default()
+        ..InstanceRecord::default()
     }
 }
 
@@ -243,7 +243,7 @@ async fn an_instance_is_not_stored_after_its_time() {
 async fn what_does_not_fit_the_queue_is_refused_at_once_x1() {
     let database = database().await.unwrap();
     let instances = Instances::new((*database).clone());
-    let large = || NewInstance {
+    let large = || InstanceRecord {
         input: "x".repeat(40 << 20),
         ..instance("ours", "u", NOW_MS)
     };

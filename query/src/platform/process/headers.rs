@@ -1,0 +1,260 @@
+//! The headers that every answer of the start path carries, for front ends in a browser.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, HOST, ORIGIN, STRICT_TRANSPORT_SECURITY, VARY,
+    X_CONTENT_TYPE_OPTIONS, X_XSS_PROTECTION,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use axum::middleware::Next;
+use axum::response::Response;
+
+/// What the paths of these answers begin with.
+const PATHS: &str = "/rtm/api/runtime/";
+/// Origins that can be allowed (X1).
+const ORIGINS_MAX: usize = 100;
+const ALLOWED_HEADERS: &str = "Authorization, Content-Type, svc-platform, Idempotency-Key, Accept, Accept-Encoding, Accept-Language, Cache-Control";
+const ALLOWED_METHODS: &str = "GET, PUT, POST, DELETE, PATCH";
+/// A year.
+const TRANSPORT_SECURITY: &str = "max-age=31536000";
+
+/// The origins whose pages may call with credentials, such as `https://front.example`. The first is named to callers
+/// that name none themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins(Arc<Vec<String>>);
+
+impl Origins {
+    /// Checks them.
+    ///
+    /// # Errors
+    /// What is no origin, for a person. `*` is none: browsers refuse it where credentials are sent, and any page could
+    /// act for whoever is signed in.
+    pub fn new(origins: &[String]) -> Result<Self, String> {
+        if origins.len() > ORIGINS_MAX {
+            return Err(format!("there are at most {ORIGINS_MAX} origins"));
+        }
+        let read = |origin: &String| {
+            is_origin(origin)
+                .then(|| origin.to_ascii_lowercase())
+                .ok_or_else(|| match origin.as_str() {
+                    "*" => "`*` cannot be allowed together with credentials: name the origins".to_owned(),
+                    _ => format!("`{origin}` is no origin: it has to be like \"https://front.example\" or \"http://localhost:4200\", without a path"),
+                })
+        };
+        let origins: Result<Vec<String>, String> = origins.iter().map(read).collect();
+        Ok(Self(Arc::new(origins?)))
+    }
+
+    /// The origin an answer names: the caller's own if it is allowed; for callers without one the first allowed one, or
+    /// the server's own where none is set.
+    fn answered(&self, origin: Option<&str>, host: Option<&str>) -> Option<String> {
+        let own = || host.map(|host| format!("http://{host}"));
+        let Some(origin) = origin else {
+            return self.0.first().cloned().or_else(own);
+        };
+        let is_own = || {
+            let rest = origin.strip_prefix("http://");
+            let rest = rest.or_else(|| origin.strip_prefix("https://"));
+            rest.is_some() && rest == host
+        };
+        let is_allowed = self
+            .0
+            .iter()
+            .any(|allowed| allowed == &origin.to_ascii_lowercase());
+        (is_allowed || is_own()).then(|| origin.to_owned())
+    }
+}
+
+fn is_origin(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else {
+        return false;
+    };
+    let is_bare = uri.path() == "/" && uri.query().is_none() && !text.ends_with('/');
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+    let has_user = uri
+        .authority()
+        .is_some_and(|host| host.as_str().contains('@'));
+    is_http
+        && is_bare
+        && !has_user
+        && uri
+            .host()
+            .is_some_and(|host| !host.is_empty() && !host.contains('*'))
+}
+
+/// The headers of an answer to a caller with this `Origin` and `Host`.
+fn headers(
+    origins: &Origins,
+    origin: Option<&str>,
+    host: Option<&str>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let fixed = HeaderValue::from_static;
+    let mut all = vec![
+        (ACCESS_CONTROL_ALLOW_CREDENTIALS, fixed("true")),
+        (ACCESS_CONTROL_ALLOW_HEADERS, fixed(ALLOWED_HEADERS)),
+        (ACCESS_CONTROL_ALLOW_METHODS, fixed(ALLOWED_METHODS)),
+        (STRICT_TRANSPORT_SECURITY, fixed(TRANSPORT_SECURITY)),
+        // Which one, is for caches to know: both what is packed and what is allowed depend on the request.
+        (VARY, fixed("Accept-Encoding, Origin")),
+        (X_CONTENT_TYPE_OPTIONS, fixed("nosniff")),
+        (X_XSS_PROTECTION, fixed("0")),
+    ];
+    let answered = origins.answered(origin, host);
+    if let Some(Ok(value)) = answered.map(|origin| HeaderValue::from_str(&origin)) {
+        all.push((ACCESS_CONTROL_ALLOW_ORIGIN, value));
+    }
+    all
+}
+
+/// Whether answers of this path carry the headers.
+pub fn concern(uri: &Uri) -> bool {
+    uri.path().starts_with(PATHS)
+}
+
+/// Puts the headers on every answer of the start path, whoever answered.
+pub async fn with_headers(
+    State(origins): State<Origins>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !concern(request.uri()) {
+        return next.run(request).await;
+    }
+    let text = |map: &HeaderMap, name: HeaderName| {
+        let value = map.get(name)?.to_str().ok()?;
+        Some(value.to_owned())
+    };
+    let origin = text(request.headers(), ORIGIN);
+    let authority = request.uri().authority().map(|host| host.to_string());
+    let host = text(request.headers(), HOST).or(authority);
+    let mut response = next.run(request).await;
+    for (name, value) in headers(&origins, origin.as_deref(), host.as_deref()) {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origins(list: &[&str]) -> Result<Origins, String> {
+        let list: Vec<String> = list.iter().map(|one| (*one).to_owned()).collect();
+        Origins::new(&list)
+    }
+
+    #[test]
+    fn only_origins_can_be_allowed_and_never_all_of_them() {
+        for good in [
+            "https://front.example",
+            "http://localhost:4200",
+            "HTTPS://Front.Example",
+            "http://[::1]:80",
+        ] {
+            assert!(origins(&[good]).is_ok(), "{good}");
+        }
+        for bad in [
+            "*",
+            "",
+            "null",
+            "front.example",
+            "https://front.example/",
+            "https://front.example/app",
+            "https://front.example?x",
+            "ftp://front.example",
+            "https://*.example",
+            "https://me@front.example",
+            "https://",
+        ] {
+            assert!(origins(&[bad]).is_err(), "{bad}");
+        }
+        assert!(origins(&["*"]).is_err_and(|why| why.contains("credentials")));
+        assert!(origins(&["https://a.example"; 101]).is_err());
+    }
+
+    #[test]
+    fn the_origin_that_is_answered() {
+        let set = origins(&["https://front.example", "http://localhost:4200"]).unwrap();
+        let none = Origins::default();
+        let host = Some("10.0.0.7:7070");
+        for (allowed, origin, expected) in [
+            (&set, None, Some("https://front.example")),
+            (
+                &set,
+                Some("http://localhost:4200"),
+                Some("http://localhost:4200"),
+            ),
+            (
+                &set,
+                Some("HTTP://LOCALHOST:4200"),
+                Some("HTTP://LOCALHOST:4200"),
+            ),
+            (&set, Some("https://evil.example"), None),
+            (&set, Some("https://front.example.evil.example"), None),
+            (&set, Some("http://front.example"), None),
+            (&set, Some("null"), None),
+            (&set, Some(""), None),
+            (
+                &set,
+                Some("http://10.0.0.7:7070"),
+                Some("http://10.0.0.7:7070"),
+            ),
+            (&none, None, Some("http://10.0.0.7:7070")),
+            (
+                &none,
+                Some("https://10.0.0.7:7070"),
+                Some("https://10.0.0.7:7070"),
+            ),
+            (&none, Some("https://front.example"), None),
+        ] {
+            assert_eq!(
+                allowed.answered(origin, host).as_deref(),
+                expected,
+                "{origin:?}"
+            );
+        }
+        assert_eq!(none.answered(None, None), None);
+    }
+
+    #[test]
+    fn every_header_is_there_once_with_the_documented_value() {
+        let all = headers(&Origins::default(), None, Some("h"));
+        let value = |name: &str| {
+            let values: Vec<&HeaderValue> = all
+                .iter()
+                .filter(|(known, _)| known.as_str().eq_ignore_ascii_case(name))
+                .map(|(_, value)| value)
+                .collect();
+            assert_eq!(values.len(), 1, "{name}");
+            values[0].to_str().unwrap().to_owned()
+        };
+        for (name, expected) in [
+            ("Access-Control-Allow-Credentials", "true"),
+            (
+                "Access-Control-Allow-Methods",
+                "GET, PUT, POST, DELETE, PATCH",
+            ),
+            ("Access-Control-Allow-Origin", "http://h"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-XSS-Protection", "0"),
+            ("Vary", "Accept-Encoding, Origin"),
+        ] {
+            assert_eq!(value(name), expected);
+        }
+        assert!(value("Strict-Transport-Security").starts_with("max-age="));
+        for header in ["Authorization", "Content-Type", "svc-platform"] {
+            assert!(
+                value("Access-Control-Allow-Headers")
+                    .split(", ")
+                    .any(|one| one == header)
+            );
+        }
+        assert_eq!(
+            headers(&Origins::default(), Some("https://evil.example"), Some("h")).len(),
+            7
+        );
+    }
+}

@@ -1,0 +1,370 @@
+//! From a checked start to an instance that is durable and reported.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use schemas::digest::Identity;
+use schemas::fault::Fault;
+use schemas::ids::{AppId, ProjectId};
+use schemas::timestamp::to_text;
+use serde_json::json;
+use serde_json::value::RawValue;
+use store::StoreError;
+use store::claims::Holds;
+use store::filter_sql::Projects;
+use store::instances::{InstanceRecord, Instances};
+use tokio::sync::{Mutex, Semaphore};
+use uuid::Uuid;
+
+use super::key::derived;
+use crate::error::Refusal;
+use crate::state::{QueryState, now_ms};
+
+/// Bytes of starts under way, by the sizes of their inputs: 64 MiB (X1).
+const ROOM_BYTES: usize = 64 << 20;
+/// What a start takes at least of the room: so there are at most 4,096 at once.
+const START_BYTES: usize = 16 << 10;
+/// How long a caller waits; what was begun goes on, and a repeat with the same key finds it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Seconds after which to try again where too much is under way, or storing failed.
+const RETRY_S: u32 = 1;
+/// Starts with a key go one by one in each of so many lanes, by their identity: few enough to keep, and enough that
+/// different starts seldom meet.
+const LANES: usize = 1024;
+/// How long a process has a key for itself.
+const CLAIM_HOLDS: Duration = Duration::from_secs(30);
+/// Its instance is stored by then or not at all. The rest of the claim is more than clocks are apart.
+const STORED_WITHIN: Duration = Duration::from_secs(20);
+/// How long another process's start under the same key is waited for, and how often it is looked for.
+const OTHER_WITHIN: Duration = Duration::from_secs(5);
+const OTHER_PAUSE_MS: std::ops::Range<u64> = 20..100;
+
+/// A start that may be: everything about the request and the build was checked.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) project_id: String,
+    pub(super) app_id: String,
+    pub(super) build_id: String,
+    pub(super) build_status: String,
+    pub(super) parent_app_id: Option<String>,
+    pub(super) root_app_id: Option<String>,
+    pub(super) process: String,
+    pub(super) process_uuid: String,
+    pub(super) start_nodes: Vec<String>,
+    pub(super) platform: String,
+    /// Public identifier of the credential.
+    pub(super) started_by: String,
+    pub(super) key: Option<String>,
+    /// JSON as it was sent.
+    pub(super) input: String,
+}
+
+/// The starts of this process of the deployment.
+pub(crate) struct Starts {
+    pub(super) instances: Instances,
+    lanes: Vec<Mutex<()>>,
+    room: Arc<Semaphore>,
+}
+
+impl Starts {
+    pub(crate) fn new(instances: Instances) -> Self {
+        Self {
+            instances,
+            lanes: (0..LANES).map(|_| Mutex::default()).collect(),
+            room: Arc::new(Semaphore::new(ROOM_BYTES)),
+        }
+    }
+
+    fn lane(&self, uuid: &Uuid) -> &Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        uuid.hash(&mut hasher);
+        // There is at least one lane.
+        &self.lanes[(hasher.finish() % LANES as u64) as usize]
+    }
+}
+
+/// Starts an instance, or gives the one that was started under the same key. It is durable and reported when this
+/// returns. What was begun is done to its end, whether or not the caller stays.
+pub(super) async fn start(state: &QueryState, plan: Plan) -> Result<InstanceRecord, Refusal> {
+    // Where nothing takes events, nothing is begun.
+    state.reporter()?;
+    let size = plan.input.len().max(START_BYTES);
+    let size = u32::try_from(size).unwrap_or(u32::MAX);
+    let permit = state.starts().room.clone().try_acquire_many_owned(size);
+    let permit = permit.map_err(|_| {
+        Fault::unavailable(
+            "too many processes are being started at once; try again",
+            RETRY_S,
+        )
+    })?;
+    let state = state.clone();
+    let work = tokio::spawn(async move {
+        let outcome = carry_out(&state, plan).await;
+        drop(permit);
+        outcome
+    });
+    match tokio::time::timeout(ANSWER_WITHIN, work).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(error)) => {
+            tracing::error!(error.message = %error, "a start broke off");
+            Err(Fault::internal().into())
+        }
+        Err(_) => Err(not_done("storing took too long").into()),
+    }
+}
+
+async fn carry_out(state: &QueryState, plan: Plan) -> Result<InstanceRecord, Refusal> {
+    let Some(key) = &plan.key else {
+        let instance = instance(state, &plan, Uuid::new_v4()).await?;
+        let (stored, reported) =
+            tokio::join!(put(state, &instance, None), report(state, &instance));
+        stored.and(reported)?;
+        return Ok(instance);
+    };
+    let uuid = derived(&[
+        "start",
+        &plan.project_id,
+        &plan.app_id,
+        &plan.build_id,
+        &plan.process,
+        &plan.started_by,
+        key,
+    ]);
+    let _turn = state.starts().lane(&uuid).lock().await;
+    let instance = match mine_or_started(state, &plan, &uuid).await? {
+        Mine::Started(instance) => *instance,
+        Mine::Yes(until) => {
+            // One after the other: a repeat reports the moment that was stored.
+            let instance = instance(state, &plan, uuid).await?;
+            put(state, &instance, until).await?;
+            instance
+        }
+    };
+    report(state, &instance).await?;
+    Ok(instance)
+}
+
+/// Whether to start under a key.
+enum Mine {
+    /// Yes; stored by then, where others could start under it later.
+    Yes(Option<Instant>),
+    /// It was started already, by the same request.
+    Started(Box<InstanceRecord>),
+}
+
+async fn mine_or_started(state: &QueryState, plan: &Plan, uuid: &Uuid) -> Result<Mine, Refusal> {
+    let give_up = Instant::now() + OTHER_WITHIN;
+    let instances = &state.starts().instances;
+    let name = format!("start/{uuid}");
+    loop {
+        if let Some(found) = started(state, plan, uuid).await? {
+            return Ok(Mine::Started(Box::new(found)));
+        }
+        // No other process writes: the lane is enough.
+        if state.store().config().standalone {
+            return Ok(Mine::Yes(None));
+        }
+        let until = Instant::now() + STORED_WITHIN;
+        let holds = Holds::For(CLAIM_HOLDS);
+        let store = state.store();
+        let is_mine = store.claim(&name, instances.process(), holds).await;
+        if is_mine.map_err(not_stored)? {
+            // Whoever had it before may have stored it between the look and the claim.
+            return Ok(match started(state, plan, uuid).await? {
+                Some(found) => Mine::Started(Box::new(found)),
+                None => Mine::Yes(Some(until)),
+            });
+        }
+        let withdrawn = store.withdraw(&name, instances.process()).await;
+        withdrawn.map_err(not_stored)?;
+        if Instant::now() >= give_up {
+            return Err(not_done("another server is starting it under the same key").into());
+        }
+        let pause_ms = rand::random_range(OTHER_PAUSE_MS);
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+    }
+}
+
+/// The instance that was started under this identity.
+async fn started(
+    state: &QueryState,
+    plan: &Plan,
+    uuid: &Uuid,
+) -> Result<Option<InstanceRecord>, Refusal> {
+    let project = Projects::Only(vec![plan.project_id.clone()]);
+    let (instances, uuid) = (&state.starts().instances, uuid.to_string());
+    let found = instances.one(&project, Some(&plan.app_id), &uuid);
+    let Some(found) = found.await.map_err(not_stored)? else {
+        return Ok(None);
+    };
+    if found.fingerprint == fingerprint(plan) {
+        return Ok(Some(found));
+    }
+    let message = "a process was started under this `Idempotency-Key` with another body; use a new key for a new start";
+    Err(Fault::new(422, "idempotency_key_reused", message).into())
+}
+
+/// Tells whether two requests have the same body, however it is written.
+fn fingerprint(plan: &Plan) -> String {
+    let (project, app) = (ProjectId::new(&*plan.project_id), AppId::new(&*plan.app_id));
+    let digest = Identity::new(&project, &app).of_content(&plan.input);
+    format!("{:032x}", digest.0)
+}
+
+async fn instance(state: &QueryState, plan: &Plan, uuid: Uuid) -> Result<InstanceRecord, Refusal> {
+    let nodes: Vec<Option<&str>> = match &plan.start_nodes[..] {
+        [] => vec![None],
+        nodes => nodes.iter().map(|node| Some(node.as_str())).collect(),
+    };
+    // The instance's number and one for each token.
+    let first = state
+        .starts()
+        .instances
+        .numbers(1 + nodes.len() as u64)
+        .await;
+    let first = first.map_err(not_stored)?;
+    let token = |(number, node): (u64, &Option<&str>)| json!({"id": number, "state": "ACTIVE", "statusCurrentNode": "ARRIVED", "currentNode": node});
+    let tokens: Vec<_> = (first + 1..).zip(&nodes).map(token).collect();
+    Ok(InstanceRecord {
+        project_id: plan.project_id.clone(),
+        app_id: plan.app_id.clone(),
+        started_at: now_ms(),
+        uuid: uuid.to_string(),
+        instance_id: first,
+        build_id: plan.build_id.clone(),
+        build_status: plan.build_status.clone(),
+        process: plan.process.clone(),
+        process_uuid: plan.process_uuid.clone(),
+        parent_app_id: plan.parent_app_id.clone().unwrap_or_default(),
+        root_app_id: plan.root_app_id.clone().unwrap_or_default(),
+        state: "STARTED".to_owned(),
+        tokens: serde_json::Value::Array(tokens).to_string(),
+        input: plan.input.clone(),
+        platform: plan.platform.clone(),
+        started_by: plan.started_by.clone(),
+        fingerprint: fingerprint(plan),
+    })
+}
+
+async fn put(
+    state: &QueryState,
+    instance: &InstanceRecord,
+    until: Option<Instant>,
+) -> Result<(), Refusal> {
+    let put = state.starts().instances.put(instance.clone(), until);
+    put.await.map_err(|error| failed(&error))
+}
+
+/// Reports the start as a run. Reported again it changes nothing: its identity and its moment are those of the instance.
+async fn report(state: &QueryState, instance: &InstanceRecord) -> Result<(), Refusal> {
+    let input = RawValue::from_string(instance.input.clone()).map_err(|error| {
+        tracing::error!(error.message = %error, "the input of an instance is no JSON");
+        Fault::internal()
+    })?;
+    let head = json!({
+        // A run is named by its events, without their phase.
+        "name": format!("{}_start", instance.process),
+        "event_id": format!("process_start/{}", instance.uuid),
+        "run_id": instance.uuid,
+        "type": "process",
+        "app_id": instance.app_id,
+        "timestamp": to_text(instance.started_at),
+        "metadata": {
+            "build_id": instance.build_id,
+            "build_status": instance.build_status,
+            "process_definition_uuid": instance.process_uuid,
+            "process_instance_id": instance.instance_id,
+            "platform": instance.platform,
+            "started_by": instance.started_by,
+        },
+    });
+    let mut event = head.to_string();
+    // The input as it was sent, with every digit.
+    event.pop();
+    event.push_str(",\"input\":");
+    event.push_str(input.get());
+    event.push('}');
+    let (project, app) = (
+        ProjectId::new(&*instance.project_id),
+        AppId::new(&*instance.app_id),
+    );
+    match state.reporter()?.report(&project, &app, event).await {
+        Ok(()) => Ok(()),
+        Err(fault) if fault.status < 500 => {
+            tracing::error!(
+                error.code = fault.code,
+                "the start of a process was refused as an event"
+            );
+            Err(Fault::internal().into())
+        }
+        Err(fault) => Err(fault.into()),
+    }
+}
+
+fn not_stored(error: StoreError) -> Refusal {
+    failed(&error)
+}
+
+/// What a caller is told where the store failed. Logged here, once.
+fn failed(error: &StoreError) -> Refusal {
+    if error.is_retryable() || matches!(error, StoreError::Fenced | StoreError::TooExpensive { .. })
+    {
+        tracing::warn!(error.message = %error, "a start was not stored");
+        return not_done("it could not be stored now").into();
+    }
+    tracing::error!(error.message = %error, "a start was not stored");
+    Fault::internal().into()
+}
+
+fn not_done(why: &str) -> Fault {
+    let message = format!(
+        "the process may not have been started: {why}; try again, with the same `Idempotency-Key` so that it is started once"
+    );
+    Fault::unavailable(message, RETRY_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plan(input: &str) -> Plan {
+        Plan {
+            project_id: "ours".to_owned(),
+            app_id: "shop".to_owned(),
+            build_id: "b".to_owned(),
+            build_status: "COMMITTED".to_owned(),
+            parent_app_id: None,
+            root_app_id: None,
+            process: "Order".to_owned(),
+            process_uuid: "p".to_owned(),
+            start_nodes: vec![],
+            platform: "web".to_owned(),
+            started_by: "tok".to_owned(),
+            key: None,
+            input: input.to_owned(),
+        }
+    }
+
+    #[test]
+    fn bodies_are_the_same_whatever_their_blanks_and_order() {
+        let same = |a: &str, b: &str| fingerprint(&plan(a)) == fingerprint(&plan(b));
+        assert!(same(
+            r#"{"a":1,"b":"ä"}"#,
+            "{ \"b\": \"\\u00e4\",\n\"a\" : 1 }"
+        ));
+        assert!(!same(r#"{"a":1}"#, r#"{"a":2}"#));
+        assert!(!same(r#"{"a":1}"#, r#"{"a":"1"}"#));
+    }
+
+    proptest! {
+        #[test]
+        fn another_value_is_another_body(a in ".{0,12}", b in ".{0,12}") {
+            let body = |value: &str| json!({"key1": value}).to_string();
+            let equal = fingerprint(&plan(&body(&a))) == fingerprint(&plan(&body(&b)));
+            prop_assert_eq!(equal, a == b);
+        }
+    }
+}
