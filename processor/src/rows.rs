@@ -68,27 +68,8 @@ pub fn feedback<'a>(line: &'a FeedbackLine<'a>, scopes: &'a [Scope]) -> Feedback
 /// The row of an instance.
 pub fn instance<'a>(line: &'a StartLine<'a>, scopes: &'a [Scope]) -> InstanceRow<'a> {
     let scope = &scopes[line.scope];
-    let start = &line.start;
-    InstanceRow {
-        project_id: scope.project.as_str(),
-        app_id: scope.app.as_str(),
-        started_at: start.started_at_ms,
-        uuid: &start.uuid,
-        version: start.instance_id,
-        instance_id: start.instance_id,
-        build_id: &start.build_id,
-        build_status: &start.build_status,
-        process: &start.process,
-        process_uuid: &start.process_uuid,
-        parent_app_id: &start.parent_app_id,
-        root_app_id: &start.root_app_id,
-        state: &start.state,
-        tokens: &start.tokens,
-        input: line.input,
-        platform: &start.platform,
-        started_by: &start.started_by,
-        fingerprint: &start.fingerprint,
-    }
+    let (project, app) = (scope.project.as_str(), scope.app.as_str());
+    InstanceRow::of(project, app, &line.start, line.input)
 }
 
 /// What a run costs by these prices, as its row says it.

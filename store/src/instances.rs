@@ -1,21 +1,21 @@
-//! Instances of processes: started once, durable before anybody is told, and read back.
+//! Instances of processes: their numbers, and how they are read back.
+//!
+//! An instance is durable in the log before anybody is told of it, and its row is written by the processor. Until then
+//! the process that started it knows it from memory ([`Instances::remember`]), so that whoever was answered finds it.
 
-mod commit;
 mod ids;
+mod recent;
 
-use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use clickhouse::Row;
+use schemas::start::Start;
 use schemas::timestamp::UnixMs;
 use serde::Deserialize;
 
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::filter_sql::{Conditions, Projects, Value, scope};
-use crate::rows::InstanceRow;
-
-pub use commit::{WAITING_BYTES_MAX, WAITING_MAX};
 
 /// An instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Row, Deserialize)]
@@ -57,26 +57,23 @@ pub struct InstanceRecord {
 }
 
 impl InstanceRecord {
-    fn row(&self, version: u64) -> InstanceRow<'_> {
-        InstanceRow {
-            project_id: &self.project_id,
-            app_id: &self.app_id,
-            started_at: self.started_at,
-            uuid: &self.uuid,
-            version,
+    /// What the log carries of it beside its event.
+    pub fn start(&self) -> Start {
+        Start {
+            uuid: self.uuid.clone(),
             instance_id: self.instance_id,
-            build_id: &self.build_id,
-            build_status: &self.build_status,
-            process: &self.process,
-            process_uuid: &self.process_uuid,
-            parent_app_id: &self.parent_app_id,
-            root_app_id: &self.root_app_id,
-            state: &self.state,
-            tokens: &self.tokens,
-            input: &self.input,
-            platform: &self.platform,
-            started_by: &self.started_by,
-            fingerprint: &self.fingerprint,
+            started_at_ms: self.started_at,
+            build_id: self.build_id.clone(),
+            build_status: self.build_status.clone(),
+            process: self.process.clone(),
+            process_uuid: self.process_uuid.clone(),
+            parent_app_id: self.parent_app_id.clone(),
+            root_app_id: self.root_app_id.clone(),
+            state: self.state.clone(),
+            tokens: self.tokens.clone(),
+            platform: self.platform.clone(),
+            started_by: self.started_by.clone(),
+            fingerprint: self.fingerprint.clone(),
         }
     }
 }
@@ -116,17 +113,17 @@ struct Inner {
     /// Names this process in claims, anew at each start.
     process: String,
     ids: ids::Ids,
-    commits: OnceLock<commit::Commits>,
+    recent: recent::Recent,
 }
 
 impl Instances {
-    /// The instances in this store. Nothing runs until the first one is put.
+    /// The instances in this store.
     pub fn new(store: Store) -> Self {
         let inner = Inner {
             store,
             process: format!("{:032x}", rand::random::<u128>()),
             ids: ids::Ids::default(),
-            commits: OnceLock::new(),
+            recent: recent::Recent::new(),
         };
         Self {
             inner: Arc::new(inner),
@@ -144,19 +141,9 @@ impl Instances {
         inner.ids.take(&inner.store, &inner.process, count).await
     }
 
-    /// Stores an instance together with whatever waits; it is durable when this returns. After `until` it is not
-    /// stored any more, however late its bytes arrive.
-    ///
-    /// # Errors
-    /// [`StoreError::Overloaded`] at once when too many wait. After any other error it may be stored all the same.
-    pub async fn put(
-        &self,
-        instance: InstanceRecord,
-        until: Option<Instant>,
-    ) -> Result<(), Arc<StoreError>> {
-        let start = || commit::Commits::start(self.inner.store.clone());
-        let commits = self.inner.commits.get_or_init(start);
-        commits.put(instance, until).await
+    /// Knows an instance that is durable in the log, until its row is there.
+    pub fn remember(&self, instance: InstanceRecord) {
+        self.inner.recent.put(instance);
     }
 
     /// The instance with this identity, of any of these projects. Of an app, if it is known: that is a shorter search.
@@ -166,6 +153,9 @@ impl Instances {
         app_id: Option<&str>,
         uuid: &str,
     ) -> Result<Option<InstanceRecord>, StoreError> {
+        if let Some(recent) = self.inner.recent.one(projects, app_id, uuid) {
+            return Ok(Some(recent));
+        }
         let mut wanted = scope(projects);
         if let Some(app_id) = app_id {
             let app = Value::Text(app_id.to_owned());
@@ -200,10 +190,11 @@ impl Instances {
                (SELECT started_at, uuid FROM process_instances WHERE {conditions} {order}) {order}",
             conditions = wanted.sql(),
         );
-        wanted
+        let page = wanted
             .fill(self.inner.store.bounded_query(&sql))
             .rows()
-            .await
+            .await?;
+        Ok(self.inner.recent.complete(page, projects, query))
     }
 }
 
@@ -242,11 +233,4 @@ fn conditions(projects: &Projects, query: &InstanceQuery) -> Conditions {
         wanted.give("after_uuid", Value::Text(uuid.clone()));
     }
     wanted
-}
-
-fn now_micros() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -3,6 +3,7 @@
 //! Times are Unix milliseconds, costs are the decimal times 10^18, empty text means "none".
 
 use schemas::fold;
+use schemas::start::Start;
 
 use crate::row_binary::row_binary;
 
@@ -251,6 +252,32 @@ pub struct InstanceRow<'a> {
     pub started_by: &'a str,
     /// Tells whether another request is the same.
     pub fingerprint: &'a str,
+}
+
+impl<'a> InstanceRow<'a> {
+    /// The row of an instance of this project and app, started with this input.
+    pub fn of(project_id: &'a str, app_id: &'a str, start: &'a Start, input: &'a str) -> Self {
+        Self {
+            project_id,
+            app_id,
+            started_at: start.started_at_ms,
+            uuid: &start.uuid,
+            version: start.instance_id,
+            instance_id: start.instance_id,
+            build_id: &start.build_id,
+            build_status: &start.build_status,
+            process: &start.process,
+            process_uuid: &start.process_uuid,
+            parent_app_id: &start.parent_app_id,
+            root_app_id: &start.root_app_id,
+            state: &start.state,
+            tokens: &start.tokens,
+            input,
+            platform: &start.platform,
+            started_by: &start.started_by,
+            fingerprint: &start.fingerprint,
+        }
+    }
 }
 
 row_binary! {

@@ -101,13 +101,24 @@ impl Deployment {
 
     /// Appends a record of events of one app.
     pub(crate) async fn report(&self, project: &str, app: &str, events: &[Value]) {
+        self.report_with((project, app), events, None).await;
+    }
+
+    /// The same, with another header.
+    pub(crate) async fn report_with(
+        &self,
+        (project, app): (&str, &str),
+        events: &[Value],
+        more: Option<(&str, Vec<u8>)>,
+    ) {
         let header = RecordHeader {
             project: ProjectId::new(project),
             app: AppId::new(app),
             received_at_ms: chrono::Utc::now().timestamp_millis(),
             events: events.len() as u32,
         };
-        let headers = header.encode().into_iter();
+        let more = more.map(|(name, value)| (name.to_owned(), value));
+        let headers = header.encode().into_iter().chain(more);
         let record = Record {
             key: header.key().into(),
             headers: headers

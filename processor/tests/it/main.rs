@@ -15,6 +15,7 @@ mod reference;
 mod retention;
 mod several;
 mod several_jobs;
+mod starts;
 mod worker;
 mod zombie;
 

@@ -1,6 +1,6 @@
 //! From a request to its answer.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
 use axum::Router;
@@ -13,20 +13,23 @@ use schemas::fault::Fault;
 use schemas::ids::{AppId, ProjectId};
 use schemas::start::Start;
 use serde_json::{Value, json};
+use store::Store;
 use store::credentials::{Credentials, NewKey, NewToken};
 use store::prices::Prices;
-use store::rows::{CostStatus, EventRow, RunRow, RunStatus};
+use store::rows::{CostStatus, EventRow, InstanceRow, RunRow, RunStatus};
 use store::testing::{TestDatabase, database};
 use tower::ServiceExt;
 
 /// 2026-11-20T10:00:00Z.
 pub(crate) const NOON_MS: i64 = 1_795_168_800_000;
 
-/// Keeps what was reported, and the starts of processes.
+/// Keeps what was reported.
 #[derive(Default)]
 pub(crate) struct Reports(
     pub(crate) Mutex<Vec<(String, String, Value)>>,
-    pub(crate) Mutex<Vec<Start>>,
+    /// Where the instances of started processes are stored at once, as if a processor were there; set where several
+    /// processes have to know of them.
+    pub(crate) OnceLock<Store>,
     std::sync::atomic::AtomicBool,
 );
 
@@ -56,8 +59,14 @@ impl Reporter for Reports {
         event: String,
         start: Start,
     ) -> Result<(), Fault> {
-        self.1.lock().unwrap().push(start);
-        self.report(project, app, event).await
+        self.report(project, app, event.clone()).await?;
+        if let Some(store) = self.1.get() {
+            let event: Value = serde_json::from_str(&event).unwrap();
+            let input = event["input"].to_string();
+            let row = InstanceRow::of(project.as_str(), app.as_str(), &start, &input);
+            store.insert_instances([row].into_iter()).await.unwrap();
+        }
+        Ok(())
     }
 }
 

@@ -1,12 +1,13 @@
 //! Claims, numbers of instances, and instances themselves, under concurrency.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use store::Store;
 use store::claims::Holds;
 use store::filter_sql::Projects;
 use store::instances::{InstanceQuery, InstanceRecord, Instances};
-use store::{Store, StoreError};
+use store::rows::InstanceRow;
 
 use crate::database;
 
@@ -32,6 +33,13 @@ fn instance(project: &str, uuid: &str, started_at: i64) -> InstanceRecord {
         fingerprint: "f".to_owned(),
         ..InstanceRecord::default()
     }
+}
+
+/// Stores its row, as a processor does.
+async fn store(store: &Store, one: &InstanceRecord) {
+    let start = one.start();
+    let row = InstanceRow::of(&one.project_id, &one.app_id, &start, &one.input);
+    store.insert_instances([row].into_iter()).await.unwrap();
 }
 
 fn ours() -> Projects {
@@ -116,25 +124,81 @@ async fn a_process_that_used_up_its_block_claims_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn starts_that_come_together_are_stored_together_and_all_are_there() {
+async fn what_was_started_here_is_found_before_its_row_is_there_and_once_afterwards_t1() {
     let database = database().await.unwrap();
     let instances = Instances::new((*database).clone());
-    let starts = (0..500).map(|number| {
-        let instances = instances.clone();
-        let new = instance("ours", &format!("u{number:03}"), NOW_MS + number);
-        tokio::spawn(async move { instances.put(new, None).await })
-    });
-    for start in starts.collect::<Vec<_>>() {
-        start.await.unwrap().unwrap();
+    for number in 0..6 {
+        let one = instance("ours", &format!("u{number}"), NOW_MS + number / 2);
+        if number % 3 != 0 {
+            store(&database, &one).await;
+        }
+        if number % 3 != 1 {
+            instances.remember(one);
+        }
     }
-    let query = InstanceQuery {
-        limit: 1000,
+    instances.remember(instance("theirs", "x", NOW_MS));
+    let mut query = InstanceQuery {
+        app_id: Some("shop".to_owned()),
+        limit: 2,
         ..InstanceQuery::default()
     };
-    let listed = instances.list(&ours(), &query).await.unwrap();
-    assert_eq!(listed.len(), 500);
-    let inserts: u64 = database.parts("process_instances").await.unwrap();
-    assert!(inserts < 100, "{inserts} parts for 500 starts");
+    let mut seen = Vec::new();
+    loop {
+        let page = instances.list(&ours(), &query).await.unwrap();
+        seen.extend(page.iter().map(|one| one.uuid.clone()));
+        let Some(last) = page.last() else { break };
+        assert_eq!(last.input, "");
+        query.after = Some((last.started_at, last.uuid.clone()));
+    }
+    assert_eq!(seen, ["u5", "u4", "u3", "u2", "u1", "u0"]);
+    let of = async |projects: &Projects, uuid: &str| {
+        let found = instances.one(projects, Some("shop"), uuid).await;
+        found.unwrap().map(|one| one.input)
+    };
+    assert!(
+        of(&ours(), "u0")
+            .await
+            .is_some_and(|input| !input.is_empty())
+    );
+    assert_eq!(of(&ours(), "x").await, None);
+    for (filter, count) in [
+        (
+            InstanceQuery {
+                process: Some("Order".to_owned()),
+                ..InstanceQuery::default()
+            },
+            0,
+        ),
+        (
+            InstanceQuery {
+                build_id: Some("b2".to_owned()),
+                ..InstanceQuery::default()
+            },
+            0,
+        ),
+        (
+            InstanceQuery {
+                app_id: Some("other".to_owned()),
+                ..InstanceQuery::default()
+            },
+            0,
+        ),
+        (
+            InstanceQuery {
+                from_ms: Some(NOW_MS + 1),
+                to_ms: Some(NOW_MS + 1),
+                ..InstanceQuery::default()
+            },
+            2,
+        ),
+    ] {
+        let query = InstanceQuery {
+            limit: 100,
+            ..filter
+        };
+        let page = instances.list(&ours(), &query).await.unwrap();
+        assert_eq!(page.len(), count, "{query:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +206,7 @@ async fn an_instance_is_read_back_as_it_was_stored_and_by_its_project_only_t1() 
     let database = database().await.unwrap();
     let instances = Instances::new((*database).clone());
     let new = instance("ours", "u1", NOW_MS);
-    instances.put(new.clone(), None).await.unwrap();
+    store(&database, &new).await;
     let found = instances.one(&ours(), None, "u1").await.unwrap().unwrap();
     assert_eq!(found.input, new.input);
     assert_eq!(
@@ -163,12 +227,9 @@ async fn pages_hold_every_instance_once_newest_first() {
     for number in 0..25 {
         // Three at each moment: the order goes on by identity.
         let new = instance("ours", &format!("u{number:02}"), NOW_MS + number / 3);
-        instances.put(new, None).await.unwrap();
+        store(&database, &new).await;
     }
-    instances
-        .put(instance("theirs", "x", NOW_MS), None)
-        .await
-        .unwrap();
+    store(&database, &instance("theirs", "x", NOW_MS)).await;
     let mut query = InstanceQuery {
         limit: 4,
         ..InstanceQuery::default()
@@ -219,37 +280,4 @@ async fn pages_hold_every_instance_once_newest_first() {
         let page = instances.list(&ours(), &query).await.unwrap();
         assert_eq!(page.len(), count, "{query:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_instance_is_not_stored_after_its_time() {
-    let database = database().await.unwrap();
-    let instances = Instances::new((*database).clone());
-    let late = instances
-        .put(instance("ours", "late", NOW_MS), Some(Instant::now()))
-        .await;
-    assert!(matches!(late.unwrap_err().as_ref(), StoreError::Fenced));
-    let until = Instant::now() + Duration::from_secs(60);
-    instances
-        .put(instance("ours", "timely", NOW_MS), Some(until))
-        .await
-        .unwrap();
-    assert_eq!(instances.one(&ours(), None, "late").await.unwrap(), None);
-    let timely = instances.one(&ours(), None, "timely").await.unwrap();
-    assert!(timely.is_some());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_the_queue_is_refused_at_once_x1() {
-    let database = database().await.unwrap();
-    let instances = Instances::new((*database).clone());
-    let large = || InstanceRecord {
-        input: "x".repeat(40 << 20),
-        ..instance("ours", "u", NOW_MS)
-    };
-    let (first, second) = tokio::join!(instances.put(large(), None), instances.put(large(), None));
-    first.unwrap();
-    let refused = second.unwrap_err();
-    assert!(refused.is_retryable(), "{refused}");
-    instances.put(large(), None).await.unwrap();
 }

@@ -33,10 +33,9 @@ const RETRY_S: u32 = 1;
 /// Starts with a key go one by one in each of so many lanes, by their identity: few enough to keep, and enough that
 /// different starts seldom meet.
 const LANES: usize = 1024;
-/// How long a process has a key for itself.
+/// How long a process has a key for itself. An instance is in the log ten seconds later at most, and in the table a
+/// second after that unless the processor is behind: then a repeat in another process may be a start of its own.
 const CLAIM_HOLDS: Duration = Duration::from_secs(30);
-/// Its instance is stored by then or not at all. The rest of the claim is more than clocks are apart.
-const STORED_WITHIN: Duration = Duration::from_secs(20);
 /// How long another process's start under the same key is waited for, and how often it is looked for.
 const OTHER_WITHIN: Duration = Duration::from_secs(5);
 const OTHER_PAUSE_MS: std::ops::Range<u64> = 20..100;
@@ -118,10 +117,7 @@ pub(super) async fn start(state: &QueryState, plan: Plan) -> Result<InstanceReco
 async fn carry_out(state: &QueryState, plan: Plan) -> Result<InstanceRecord, Refusal> {
     let Some(key) = &plan.key else {
         let instance = instance(state, &plan, Uuid::new_v4()).await?;
-        let (stored, reported) =
-            tokio::join!(put(state, &instance, None), report(state, &instance));
-        stored.and(reported)?;
-        return Ok(instance);
+        return take_up(state, instance).await;
     };
     let uuid = derived(&[
         "start",
@@ -134,22 +130,16 @@ async fn carry_out(state: &QueryState, plan: Plan) -> Result<InstanceRecord, Ref
     ]);
     let _turn = state.starts().lane(&uuid).lock().await;
     let instance = match mine_or_started(state, &plan, &uuid).await? {
-        Mine::Started(instance) => *instance,
-        Mine::Yes(until) => {
-            // One after the other: a repeat reports the moment that was stored.
-            let instance = instance(state, &plan, uuid).await?;
-            put(state, &instance, until).await?;
-            instance
-        }
+        Mine::Started(instance) => return Ok(*instance),
+        Mine::Yes => instance(state, &plan, uuid).await?,
     };
-    report(state, &instance).await?;
-    Ok(instance)
+    take_up(state, instance).await
 }
 
 /// Whether to start under a key.
 enum Mine {
-    /// Yes; stored by then, where others could start under it later.
-    Yes(Option<Instant>),
+    /// Yes.
+    Yes,
     /// It was started already, by the same request.
     Started(Box<InstanceRecord>),
 }
@@ -162,11 +152,6 @@ async fn mine_or_started(state: &QueryState, plan: &Plan, uuid: &Uuid) -> Result
         if let Some(found) = started(state, plan, uuid).await? {
             return Ok(Mine::Started(Box::new(found)));
         }
-        // No other process writes: the lane is enough.
-        if state.store().config().standalone {
-            return Ok(Mine::Yes(None));
-        }
-        let until = Instant::now() + STORED_WITHIN;
         let holds = Holds::For(CLAIM_HOLDS);
         let store = state.store();
         let is_mine = store.claim(&name, instances.process(), holds).await;
@@ -174,7 +159,7 @@ async fn mine_or_started(state: &QueryState, plan: &Plan, uuid: &Uuid) -> Result
             // Whoever had it before may have stored it between the look and the claim.
             return Ok(match started(state, plan, uuid).await? {
                 Some(found) => Mine::Started(Box::new(found)),
-                None => Mine::Yes(Some(until)),
+                None => Mine::Yes,
             });
         }
         let withdrawn = store.withdraw(&name, instances.process()).await;
@@ -248,16 +233,15 @@ async fn instance(state: &QueryState, plan: &Plan, uuid: Uuid) -> Result<Instanc
     })
 }
 
-async fn put(
-    state: &QueryState,
-    instance: &InstanceRecord,
-    until: Option<Instant>,
-) -> Result<(), Refusal> {
-    let put = state.starts().instances.put(instance.clone(), until);
-    put.await.map_err(|error| failed(&error))
+/// Appends the start to the log, as a run and as an instance, and knows it from then on.
+async fn take_up(state: &QueryState, instance: InstanceRecord) -> Result<InstanceRecord, Refusal> {
+    report(state, &instance).await?;
+    state.starts().instances.remember(instance.clone());
+    Ok(instance)
 }
 
-/// Reports the start as a run. Reported again it changes nothing: its identity and its moment are those of the instance.
+/// Reports the start as a run, and has it stored as an instance: both are durable when this returns. Reported again it
+/// changes nothing: its identity and its moment are those of the instance.
 async fn report(state: &QueryState, instance: &InstanceRecord) -> Result<(), Refusal> {
     let input = RawValue::from_string(instance.input.clone()).map_err(|error| {
         tracing::error!(error.message = %error, "the input of an instance is no JSON");
@@ -290,7 +274,11 @@ async fn report(state: &QueryState, instance: &InstanceRecord) -> Result<(), Ref
         ProjectId::new(&*instance.project_id),
         AppId::new(&*instance.app_id),
     );
-    match state.reporter()?.report(&project, &app, event).await {
+    let reporter = state.reporter()?;
+    match reporter
+        .start(&project, &app, event, instance.start())
+        .await
+    {
         Ok(()) => Ok(()),
         Err(fault) if fault.status < 500 => {
             tracing::error!(
