@@ -18,6 +18,8 @@ pub(crate) struct HeldTables {
     holds: watch::Sender<bool>,
     /// The deadline of the insert that is held.
     waits: watch::Sender<Option<Instant>>,
+    /// Whether one is held, with a deadline or without.
+    has_one: watch::Sender<bool>,
 }
 
 impl HeldTables {
@@ -26,12 +28,19 @@ impl HeldTables {
             tables,
             holds: watch::Sender::new(false),
             waits: watch::Sender::new(None),
+            has_one: watch::Sender::new(false),
         }
     }
 
     /// Inserts wait from now on, or go on.
     pub(crate) fn hold(&self, holds: bool) {
         self.holds.send_replace(holds);
+    }
+
+    /// Waits until an insert is held, whether it has a deadline or not.
+    pub(crate) async fn has_one(&self) {
+        let mut has_one = self.has_one.subscribe();
+        has_one.wait_for(|has_one| *has_one).await.unwrap();
     }
 
     /// Waits until an insert is held; gives its deadline.
@@ -47,6 +56,7 @@ impl Tables for HeldTables {
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
         if *self.holds.borrow() {
             self.waits.send_replace(rows.until);
+            self.has_one.send_replace(true);
             let mut holds = self.holds.subscribe();
             holds.wait_for(|holds| !holds).await.unwrap();
         }

@@ -5,6 +5,7 @@
 mod deployment;
 mod flaky_log;
 mod fold;
+mod forgetting;
 mod held_tables;
 mod memory_tables;
 mod poison;

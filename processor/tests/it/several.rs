@@ -24,7 +24,7 @@ use crate::reference;
 const BASE_MS: i64 = 1_795_132_799_990;
 const APPS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
-fn any_event(random: &mut StdRng) -> Reported {
+pub(crate) fn any_event(random: &mut StdRng) -> Reported {
     let names = [
         "agent_start",
         "agent_end",
@@ -47,7 +47,7 @@ fn any_event(random: &mut StdRng) -> Reported {
     }
 }
 
-fn record(reported: &Reported) -> Record {
+pub(crate) fn record(reported: &Reported) -> Record {
     let header = RecordHeader {
         project: ProjectId::new(reported.project),
         app: AppId::new(reported.app),

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use eventlog::memory::{Fault, MemoryLog};
 use eventlog::{Log, Record};
 use processor::{
-    GROUP, Gate, Metrics, Parts, Processor, ProcessorConfig, ProcessorError, Status, Tables,
+    GROUP, Gate, HotView, Metrics, Parts, Processor, ProcessorConfig, ProcessorError, Status,
+    Tables,
 };
 use schemas::ids::{AppId, ProjectId};
 use schemas::record::RecordHeader;
@@ -21,6 +22,7 @@ pub(crate) struct Running {
     log: MemoryLog,
     pub(crate) dead_letters: MemoryLog,
     pub(crate) metrics: Metrics,
+    pub(crate) hot: HotView,
     pub(crate) status: watch::Receiver<Status>,
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<(), ProcessorError>>,
@@ -51,12 +53,13 @@ pub(crate) fn start_with(log: &MemoryLog, tables: Arc<dyn Tables>, workers: usiz
         metrics.clone(),
     );
     let (stop, stopped) = watch::channel(false);
-    let status = processor.status();
+    let (status, hot) = (processor.status(), processor.hot_runs());
     let task = tokio::spawn(processor.run(stopped));
     Running {
         log: log.clone(),
         dead_letters,
         metrics,
+        hot,
         status,
         stop,
         task,

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod caches;
 mod datasets;
 mod exports;
 mod jobs;

@@ -8,6 +8,7 @@
 
 mod builds;
 mod changes;
+mod clears;
 mod credentials;
 mod engine;
 mod exports;
