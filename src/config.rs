@@ -414,6 +414,31 @@ mod tests {
     }
 
     #[test]
+    fn a_public_address_is_one_without_a_secret_and_an_end() {
+        let public_url = |url: &str| {
+            let flags = BTreeMap::from([("server.public_url".to_owned(), url.to_owned())]);
+            let mut reader = Reader::new(DEFAULT_FILE, "", [], flags);
+            let read = Config::read(&mut reader).server.public_url;
+            reader.finish().is_ok().then_some(read)
+        };
+        assert_eq!(public_url(""), Some(None));
+        let given = public_url("https://spindle.example.org/at/");
+        assert_eq!(
+            given,
+            Some(Some("https://spindle.example.org/at".to_owned()))
+        );
+        for bad in [
+            "spindle.example.org",
+            "ftp://a",
+            "http://u:p@a",
+            "http://a?x=1",
+            "http://a#x",
+        ] {
+            assert_eq!(public_url(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn retention_is_at_a_time_of_day_or_never() {
         let minute = |text: &str| {
             let flags = BTreeMap::from([("retention.at".to_owned(), text.to_owned())]);

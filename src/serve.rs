@@ -128,7 +128,7 @@ async fn serve_parts(
     tracing::info!(server.role = running.role.name(), http.address = %address, server.version = env!("CARGO_PKG_VERSION"), "listening");
 
     let opened = tokio::select! {
-        opened = parts::open(running, folder, &url) => opened.map(Some),
+        opened = parts::open(running, folder, address) => opened.map(Some),
         () = running.stop.cancelled() => Ok(None),
     };
     let outcome = match opened {

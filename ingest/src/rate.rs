@@ -12,7 +12,8 @@ use schemas::fault::Fault;
 /// Limiters kept at once (X1); one that is evicted starts again with its whole burst.
 const LIMITERS: u64 = 10_000;
 
-/// One rate for each of many names.
+/// One rate for each of many names. It is no cache: emptying it would give every client its whole burst again, so an
+/// order to clear caches does not come here.
 #[derive(Debug)]
 pub(crate) struct Rates {
     quota: Quota,

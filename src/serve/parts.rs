@@ -1,5 +1,6 @@
 //! The parts of a running server: the logs, ClickHouse, the directory of credentials, the prices, the routers over them.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ pub(crate) struct Parts {
 pub(crate) async fn open(
     running: &Running,
     folder: Option<&DataFolder>,
-    url: &str,
+    address: SocketAddr,
 ) -> anyhow::Result<Parts> {
     let registry = &running.metered.own;
     let metrics = store::metrics::Metrics::register(registry)?;
@@ -102,7 +103,7 @@ pub(crate) async fn open(
         None => Arc::new(Alone::default()),
     };
     let caches = caches(registry, &credentials, &prices, processor_metrics.as_ref())?;
-    let presence = Presence::new(running, (url, hearing.as_ref()), caches);
+    let presence = Presence::new(running, (address, hearing.as_ref()), caches);
     // Where people read they also judge, which is an event like any other.
     let takes_events = running.role.ingests() || running.role.queries();
     let ingest = || {

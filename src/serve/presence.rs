@@ -6,6 +6,7 @@
 mod roster;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Running;
 use super::health::Health;
+use super::role::Role;
 use crate::caches::{CacheName, Caches};
 use crate::control::OverLog;
 use roster::{Roster, Standing};
@@ -56,39 +58,39 @@ struct Inner {
 }
 
 impl Presence {
-    /// This process, which listens at `url`, with what it keeps in memory.
+    /// This process, which listens here, with what it keeps in memory.
     pub(crate) fn new(
         running: &Running,
-        (url, control): (&str, Option<&Arc<OverLog>>),
+        (address, control): (SocketAddr, Option<&Arc<OverLog>>),
         caches: Caches,
     ) -> Self {
         let public_url = running.config.server.public_url.clone();
-        let who = Present {
-            process: random_name("process"),
-            role: running.role.name().to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            endpoint: public_url.unwrap_or_else(|| url.to_owned()),
-            missing: Vec::new(),
-            caches: Vec::new(),
-            cleared: Vec::new(),
-            leaves: false,
-        };
-        let presence = Self(Arc::new(Inner {
+        let endpoint = public_url.unwrap_or_else(|| endpoint(address, host_name().as_deref()));
+        let presence = Self::of(
+            who(running.role, endpoint),
+            running.health.clone(),
+            (caches, control.cloned()),
+        );
+        if running.role.processes() {
+            presence.add_hot_runs();
+        }
+        presence
+    }
+
+    fn of(who: Present, health: Health, with: (Caches, Option<Arc<OverLog>>)) -> Self {
+        let (caches, control) = with;
+        Self(Arc::new(Inner {
             who,
-            health: running.health.clone(),
+            health,
             caches,
-            control: control.cloned(),
+            control,
             roster: Mutex::default(),
             heard: watch::Sender::new(0),
             cleared: Mutex::default(),
             urge: Notify::new(),
             turns: Semaphore::new(ORDERS_MAX),
             hot_runs: Mutex::default(),
-        }));
-        if running.role.processes() {
-            presence.add_hot_runs();
-        }
-        presence
+        }))
     }
 
     /// What this process keeps in memory, to add to.
@@ -299,6 +301,37 @@ impl Processes for Presence {
     }
 }
 
+/// What does not change of what a process says.
+fn who(role: Role, endpoint: String) -> Present {
+    Present {
+        process: random_name("process"),
+        role: role.name().to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        endpoint,
+        missing: Vec::new(),
+        caches: Vec::new(),
+        cleared: Vec::new(),
+        leaves: false,
+    }
+}
+
+/// Where others reach a process that listens here: one that listens on all addresses, by the name of its machine, so
+/// that it can be told from the others.
+fn endpoint(address: SocketAddr, host: Option<&str>) -> String {
+    match host {
+        Some(host) if address.ip().is_unspecified() => format!("http://{host}:{}", address.port()),
+        _ => format!("http://{address}"),
+    }
+}
+
+/// The name of this machine or container, where it can be asked for.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let name = name.trim();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    (!name.is_empty() && name.bytes().all(is_name)).then(|| name.to_owned())
+}
+
 /// The report of a processor that has not begun.
 fn nothing() -> CacheReport {
     CacheReport {
@@ -319,3 +352,6 @@ fn random_name(kind: &str) -> String {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;
