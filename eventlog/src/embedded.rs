@@ -47,7 +47,8 @@ use crate::groups::Groups;
 use crate::member::{GroupMember, Source};
 use crate::scan::Scan;
 use crate::{
-    Bounds, Lag, Log, LogError, Member, Position, Reader, Record, StoredRecord, partition_of,
+    Bounds, Inventory, Lag, Log, LogError, Member, Position, Reader, Record, StoredRecord,
+    partition_of,
 };
 use committer::Committer;
 use cursors::Cursors;
@@ -332,6 +333,16 @@ impl Log for EmbeddedLog {
             end: ledger.end(partition),
         });
         Ok(bounds.collect())
+    }
+
+    async fn inventory(&self) -> Result<Inventory, LogError> {
+        let ledger = &self.shared.ledger;
+        let held = ledger.disk_bytes.load(Ordering::Acquire);
+        Ok(Inventory {
+            brokers: 1,
+            topics: 1,
+            bytes: Some((held, ledger.config.max_bytes)),
+        })
     }
 
     fn partitions(&self) -> u32 {

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use prometheus::Registry;
 
-use crate::{Bounds, Lag, Log, LogError, Member, Position, Reader, Record, partition_of};
+use crate::{
+    Bounds, Inventory, Lag, Log, LogError, Member, Position, Reader, Record, partition_of,
+};
 
 mod commits;
 mod config;
@@ -150,6 +152,10 @@ impl Log for KafkaLog {
 
     async fn bounds(&self) -> Result<Vec<Bounds>, LogError> {
         self.inner.offsets.bounds(self.inner.all()).await
+    }
+
+    async fn inventory(&self) -> Result<Inventory, LogError> {
+        self.inner.offsets.inventory().await
     }
 
     fn partitions(&self) -> u32 {

@@ -126,6 +126,17 @@ pub struct Bounds {
     pub end: u64,
 }
 
+/// What a log stands on now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// Brokers that answer for it; one where it is in this process.
+    pub brokers: u32,
+    /// Topics beside which it is, itself among them, but not the brokers' own.
+    pub topics: u32,
+    /// Bytes it holds and may hold, where it is bounded by bytes.
+    pub bytes: Option<(u64, u64)>,
+}
+
 /// How long the partitions of a member are its own for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
@@ -155,6 +166,9 @@ pub trait Log: Send + Sync + 'static {
 
     /// What each partition holds.
     async fn bounds(&self) -> Result<Vec<Bounds>, LogError>;
+
+    /// What it stands on.
+    async fn inventory(&self) -> Result<Inventory, LogError>;
 
     /// How many partitions there are. May grow while the log is open, if others can add some.
     fn partitions(&self) -> u32;

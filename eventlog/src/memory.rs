@@ -15,7 +15,8 @@ use crate::groups::Groups;
 use crate::member::{GroupMember, Source};
 use crate::scan::Scan;
 use crate::{
-    Bounds, Lag, Lease, Log, LogError, Member, Position, Reader, Record, StoredRecord, partition_of,
+    Bounds, Inventory, Lag, Lease, Log, LogError, Member, Position, Reader, Record, StoredRecord,
+    partition_of,
 };
 
 /// What goes wrong when it is ordered to.
@@ -325,6 +326,16 @@ impl Log for MemoryLog {
                 end: records.len() as u64,
             });
         Ok(bounds.collect())
+    }
+
+    async fn inventory(&self) -> Result<Inventory, LogError> {
+        let state = self.shared.lock();
+        let bounded = state.max_bytes < usize::MAX;
+        Ok(Inventory {
+            brokers: 1,
+            topics: 1,
+            bytes: bounded.then(|| (state.held_bytes() as u64, state.max_bytes as u64)),
+        })
     }
 
     fn partitions(&self) -> u32 {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use eventlog::{Bounds, Lag, Log, LogError, Member, Position, Reader, Record};
+use eventlog::{Bounds, Inventory, Lag, Log, LogError, Member, Position, Reader, Record};
 
 /// What is known of a topic before it is open.
 #[derive(Clone, Debug)]
@@ -68,6 +68,10 @@ impl Log for LateLog {
 
     async fn bounds(&self) -> Result<Vec<Bounds>, LogError> {
         self.log()?.bounds().await
+    }
+
+    async fn inventory(&self) -> Result<Inventory, LogError> {
+        self.log()?.inventory().await
     }
 
     fn partitions(&self) -> u32 {

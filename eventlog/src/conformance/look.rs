@@ -11,6 +11,7 @@ use crate::{Fetch, Lease, Log, LogError, Position, StoredRecord, partition_of};
 pub(super) async fn all(subject: &dyn Subject) {
     a_record_goes_where_it_is_told(&*place(subject, 4).await).await;
     a_record_over_the_limit_is_refused_and_one_below_is_kept(&*place(subject, 1).await).await;
+    it_says_what_it_stands_on(&*place(subject, 1).await).await;
     bounds_hold_what_was_appended(&*place(subject, 3).await).await;
     a_reader_reads_from_its_positions_on(&*place(subject, 3).await).await;
     a_reader_waits_for_what_comes(&*place(subject, 2).await).await;
@@ -54,6 +55,20 @@ async fn read(reader: &mut dyn crate::Reader, count: usize) -> Vec<StoredRecord>
     }
     assert_eq!(got.len(), count);
     got
+}
+
+async fn it_says_what_it_stands_on(place: &dyn Place) {
+    let log = place.open().await;
+    append(&*log, 0..3).await;
+    let inventory = log.inventory().await.expect("inventory");
+    assert!(
+        inventory.brokers >= 1 && inventory.topics >= 1,
+        "{inventory:?}"
+    );
+    if let Some((held, most)) = inventory.bytes {
+        assert!(held <= most, "{inventory:?}");
+    }
+    log.close().await;
 }
 
 async fn a_record_goes_where_it_is_told(place: &dyn Place) {

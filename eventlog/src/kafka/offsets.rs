@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -11,12 +12,16 @@ use super::config::KafkaConfig;
 use super::context::Lines;
 use super::topic::blocking;
 use super::{errors, settings, wire};
-use crate::{Bounds, Lag, LogError};
+use crate::{Bounds, Inventory, Lag, LogError};
 
 type Client = Arc<BaseConsumer<Lines>>;
 
 /// Groups that can be asked about at once; a process has a handful.
 const MAX_GROUPS: usize = 16;
+/// How long brokers may take to say what there is: a person waits for it.
+const INVENTORY_WITHIN: Duration = Duration::from_secs(5);
+/// What the names of the brokers' own topics begin with.
+const OWN_TOPICS: &str = "__";
 
 /// The clients that only ask.
 pub(super) struct Offsets {
@@ -68,6 +73,26 @@ impl Offsets {
             end: bounds.end,
         });
         Ok(lag.collect())
+    }
+
+    /// The brokers that are there, and the topics that this client may see.
+    pub(super) async fn inventory(&self) -> Result<Inventory, LogError> {
+        let observer = Arc::clone(&self.observer);
+        let patience = self.config.append_timeout.min(INVENTORY_WITHIN);
+        let metadata = blocking(move || {
+            serve(&observer);
+            observer.fetch_metadata(None, patience)
+        })
+        .await?
+        .map_err(|error| errors::away("metadata", &error))?;
+        let topics = metadata.topics().iter();
+        let topics = topics.filter(|topic| !topic.name().starts_with(OWN_TOPICS));
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Ok(Inventory {
+            brokers: count(metadata.brokers().len()),
+            topics: count(topics.count()),
+            bytes: None,
+        })
     }
 
     /// Where a member of the group begins: at the commit, or at the oldest record if there is none, or it is older, or

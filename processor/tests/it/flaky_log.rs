@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use eventlog::{
-    Bounds, Delivery, Fetch, Lag, Lease, Log, LogError, Member, MemoryLog, Position, Reader, Record,
+    Bounds, Delivery, Fetch, Inventory, Lag, Lease, Log, LogError, Member, MemoryLog, Position,
+    Reader, Record,
 };
 use processor::{Gate, Metrics, Parts, Processor, ProcessorConfig};
 use tokio::sync::watch;
@@ -48,6 +49,10 @@ impl Log for FlakyLog {
 
     async fn bounds(&self) -> Result<Vec<Bounds>, LogError> {
         self.0.bounds().await
+    }
+
+    async fn inventory(&self) -> Result<Inventory, LogError> {
+        self.0.inventory().await
     }
 
     fn partitions(&self) -> u32 {
