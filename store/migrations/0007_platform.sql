@@ -59,13 +59,14 @@ ORDER BY (name, claimed_by)
 TTL expires_at + INTERVAL 1 DAY
 SETTINGS @durable index_granularity = 8192;
 
--- What scans of the platform found.
+-- What scans of the platform found: the whole report, and what a list and the next scan need of it.
 CREATE TABLE IF NOT EXISTS scans @on_cluster
 (
     scanned_at DateTime64(3, 'UTC'),
     scan_id String,
     version UInt64,
     scanned_by String,
+    digest String,
     report String
 )
 ENGINE = @engine(version)

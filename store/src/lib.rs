@@ -47,6 +47,7 @@ pub mod retention;
 mod row_binary;
 pub mod rows;
 pub mod runs_read;
+pub mod scans;
 pub mod search_index;
 pub mod states;
 pub mod testing;
