@@ -125,4 +125,7 @@ fn routes() -> OpenApiRouter<QueryState> {
         ))
         .routes(routes!(platform::process::instance::one))
         .routes(routes!(platform::process::instance::list))
+        .routes(routes!(platform::scan::discover))
+        .routes(routes!(platform::scan::list))
+        .routes(routes!(platform::scan::one))
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod process;
+pub mod scan;
 
 pub use process::headers;
 
@@ -57,6 +58,9 @@ pub trait Infrastructure: Send + Sync {
     /// # Errors
     /// Why it does not answer, for a person, without addresses or credentials.
     async fn log(&self) -> Result<LogReport, String>;
+
+    /// `kafka` or `embedded`, whether it answers or not.
+    fn log_kind(&self) -> &'static str;
 
     /// The disk of this process's data folder; nothing if it has none.
     fn disk(&self) -> Option<DiskReport>;

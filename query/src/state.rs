@@ -20,8 +20,9 @@ use crate::error::QueryError;
 use crate::export::Exports;
 use crate::letters::DeadLetters;
 use crate::live::Places;
-use crate::platform::Processes;
 use crate::platform::process::{Registry as BuildRegistry, Starts};
+use crate::platform::scan::{ScanConfig, Scanner};
+use crate::platform::{Infrastructure, Processes};
 use crate::reporter::Reporter;
 
 /// Seconds after which a client may ask again where nothing takes events: another server may answer.
@@ -47,6 +48,8 @@ struct Parts {
     identity_metrics: IdentityMetrics,
     builds: Arc<BuildRegistry>,
     starts: Arc<Starts>,
+    infrastructure: Option<Arc<dyn Infrastructure>>,
+    scanner: Arc<Scanner>,
 }
 
 impl QueryState {
@@ -83,6 +86,8 @@ impl QueryState {
             identity_metrics: IdentityMetrics::register(registry)?,
             builds: Arc::new(builds),
             starts: Arc::new(starts),
+            infrastructure: None,
+            scanner: Arc::new(Scanner::new(ScanConfig::default())),
         })))
     }
 
@@ -184,6 +189,32 @@ impl QueryState {
 
     pub(crate) fn starts(&self) -> &Starts {
         &self.0.starts
+    }
+
+    /// Lets scans look at what is beside the tables. Without, they say that it is not known.
+    #[must_use]
+    pub fn with_infrastructure(self, infrastructure: Arc<dyn Infrastructure>) -> Self {
+        Self(Arc::new(Parts {
+            infrastructure: Some(infrastructure),
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    pub(crate) fn infrastructure(&self) -> Option<&dyn Infrastructure> {
+        self.0.infrastructure.as_deref()
+    }
+
+    /// Scans the platform as these settings say.
+    #[must_use]
+    pub fn scanning(self, config: ScanConfig) -> Self {
+        Self(Arc::new(Parts {
+            scanner: Arc::new(Scanner::new(config)),
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    pub(crate) fn scanner(&self) -> &Scanner {
+        &self.0.scanner
     }
 
     pub(crate) fn store(&self) -> &Store {

@@ -15,6 +15,7 @@ mod live;
 mod prices;
 mod process;
 mod routes;
+mod scans;
 mod threads;
 mod usage;
 

@@ -1,0 +1,170 @@
+//! Asking addresses over HTTP, each within a bound of time and bytes.
+//!
+//! A client is made for each scan: what it says is about now, not about a connection of last week, and an
+//! exchanged certificate of the system counts at once.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Client, Url};
+
+use super::health_answer::{HealthAnswer, Verdict, reason, timed_out, verdict};
+
+/// Bytes of a health answer that are read (X1).
+const HEALTH_BYTES: usize = 64 << 10;
+/// Redirects within one host that are followed (X1).
+const REDIRECTS_MAX: usize = 3;
+
+/// Asks.
+#[derive(Clone)]
+pub(crate) struct Prober {
+    client: Client,
+    limit: Duration,
+}
+
+/// What was answered.
+pub(crate) struct Answered {
+    /// HTTP status.
+    pub(crate) status: u16,
+    /// Whether it says of itself that it is JSON.
+    pub(crate) is_json: bool,
+    /// The body; `None` where it is longer than the bound.
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+impl Prober {
+    /// Prepares a client. Every question ends within `limit`.
+    pub(crate) fn new(limit: Duration) -> reqwest::Result<Self> {
+        let client = Client::builder()
+            .redirect(Policy::custom(within_one_host))
+            .no_proxy()
+            .connect_timeout(limit)
+            .timeout(limit)
+            .user_agent(concat!("spindle/", env!("CARGO_PKG_VERSION")))
+            .build()?;
+        Ok(Self { client, limit })
+    }
+
+    /// Asks a service how it is.
+    pub(crate) async fn health(&self, url: &Url) -> Verdict {
+        match self
+            .get(url, "application/json, */*;q=0.5", HEALTH_BYTES)
+            .await
+        {
+            Ok(answered) => verdict(&HealthAnswer {
+                status: answered.status,
+                is_json: answered.is_json,
+                body: answered.body.as_deref(),
+            }),
+            Err(problem) => Verdict {
+                problem: Some(problem),
+                version: None,
+            },
+        }
+    }
+
+    /// The answer, with up to so many bytes of its body.
+    ///
+    /// # Errors
+    /// Why there is none, for a person.
+    pub(crate) async fn get(
+        &self,
+        url: &Url,
+        accept: &str,
+        bytes: usize,
+    ) -> Result<Answered, String> {
+        let asked = async {
+            let request = self.client.get(url.clone()).header(ACCEPT, accept);
+            let response = request.send().await?;
+            let is_json = response
+                .headers()
+                .get(CONTENT_TYPE)
+                .and_then(|kind| kind.to_str().ok())
+                .is_some_and(is_json);
+            let status = response.status().as_u16();
+            let body = bounded(response, bytes).await?;
+            Ok(Answered {
+                status,
+                is_json,
+                body,
+            })
+        };
+        // The client has the same bound; this one also covers what it may forget, such as looking up a name.
+        match tokio::time::timeout(self.limit, asked).await {
+            Ok(answered) => answered.map_err(|error: reqwest::Error| match error.is_timeout() {
+                true => timed_out(self.limit),
+                false => reason(&error),
+            }),
+            Err(_) => Err(timed_out(self.limit)),
+        }
+    }
+
+    /// The JSON of an answer.
+    ///
+    /// # Errors
+    /// Why there is none, for a person.
+    pub(crate) async fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        url: &Url,
+        bytes: usize,
+    ) -> Result<T, String> {
+        let answered = self.get(url, "application/json", bytes).await?;
+        if answered.status != 200 {
+            return Err(format!("it answered with status {}", answered.status));
+        }
+        let body = answered.body.ok_or("its answer is too long")?;
+        serde_json::from_slice(&body).map_err(|_| "its answer is not the JSON expected".to_owned())
+    }
+}
+
+/// The body, or nothing once it is longer than it may be.
+async fn bounded(
+    mut response: reqwest::Response,
+    bytes: usize,
+) -> reqwest::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > bytes {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+/// Follows redirects to the same scheme, host and port only: what was set to be asked is what is asked.
+fn within_one_host(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let first = attempt.previous().first().map(Url::origin);
+    let is_same = first.is_some_and(|first| first == attempt.url().origin());
+    if is_same && attempt.previous().len() <= REDIRECTS_MAX {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+/// `application/json`, `application/health+json` and the like.
+fn is_json(kind: &str) -> bool {
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    let essence = essence.to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_says_so_in_several_ways() {
+        for kind in [
+            "application/json",
+            "Application/JSON; charset=utf-8",
+            "application/vnd.spring-boot.actuator.v3+json",
+            "application/health+json",
+        ] {
+            assert!(is_json(kind), "{kind}");
+        }
+        assert!(!is_json("text/html") && !is_json("") && !is_json("text/json-like"));
+    }
+}
