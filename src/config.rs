@@ -5,6 +5,7 @@
 pub(crate) mod auth;
 pub(crate) mod kafka;
 mod origins;
+mod platform;
 pub(crate) mod reader;
 #[cfg(test)]
 mod reference;
@@ -55,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) identity: Option<IdentityConfig>,
     /// Whose pages may start processes.
     pub(crate) allowed_origins: Origins,
+    /// What a scan of the platform looks at.
+    pub(crate) scan: query::platform::scan::ScanConfig,
 }
 
 /// The ClickHouse in use. Address, user, password and database count only without the embedded engine.
@@ -118,6 +121,10 @@ impl Config {
         let server = read_server(from);
         let log = read_log(from, &server.data_dir);
         let processor = read_processor(from);
+        let identity = auth::read(from);
+        let issuer = identity
+            .as_ref()
+            .map(|identity| identity.rules.issuer.as_str());
         Self {
             logs: read_logs(from),
             clickhouse: read_clickhouse(from),
@@ -128,8 +135,9 @@ impl Config {
             snapshot_max_age: from.duration("ingest.snapshot_max_age", ms(0)..=secs(366 * 86_400)),
             processor,
             retention_minute: read_retention(from),
-            identity: auth::read(from),
             allowed_origins: origins::read(from),
+            scan: platform::read(from, issuer),
+            identity,
             server,
         }
     }

@@ -12,6 +12,7 @@ pub(crate) mod engine;
 pub(crate) mod folder;
 pub(crate) mod health;
 pub(crate) mod http;
+mod infrastructure;
 mod late_log;
 mod metered;
 pub(crate) mod migrate;

@@ -130,6 +130,25 @@ impl Reader {
         self.get(key, "a list of texts", list_of)
     }
 
+    /// A list of tables; in the environment and in flags as JSON, or in brackets as in the file. Its values are never
+    /// shown, not even where they are at fault: addresses in them may hold passwords.
+    pub(crate) fn tables(&mut self, key: &str) -> Vec<toml::Table> {
+        let given = self.get(key, "", |value| Some(tables_of(value)));
+        if let Some(shown) = self.shown.last_mut() {
+            let count = given.as_ref().map_or(0, Vec::len);
+            shown.value = match count {
+                0 => "[]".to_owned(),
+                count => format!("[{count} tables]"),
+            };
+        }
+        given.unwrap_or_else(|| {
+            self.fault(format!(
+                "`{key}` must be a list of tables such as [{{key = \"a\"}}], or the same as JSON (what it is now is not shown)"
+            ));
+            Vec::new()
+        })
+    }
+
     /// A list of `name=value`, of which the values are never shown, not even where they are at fault.
     pub(crate) fn secret_pairs(&mut self, key: &str) -> BTreeMap<String, String> {
         let given = self.get(key, "", |value| Some(list_of(value)));
@@ -313,6 +332,19 @@ fn list_of(value: &Value) -> Option<Vec<String>> {
                 .map(str::to_owned)
                 .collect(),
         ),
+        _ => None,
+    }
+}
+
+/// A list of tables as it stands in a file, or as text.
+fn tables_of(value: &Value) -> Option<Vec<toml::Table>> {
+    match value {
+        Value::Array(items) => items.iter().map(|item| item.as_table().cloned()).collect(),
+        Value::String(text) if text.trim().is_empty() => Some(Vec::new()),
+        Value::String(text) => serde_json::from_str(text).ok().or_else(|| {
+            let table: toml::Table = format!("list = {text}").parse().ok()?;
+            tables_of(table.get("list").filter(|list| list.is_array())?)
+        }),
         _ => None,
     }
 }

@@ -23,6 +23,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use super::health::{Health, Part, fault};
+use super::infrastructure::Beside;
 use super::presence::Presence;
 use super::reports::Reports;
 use super::topics::Topics;
@@ -152,6 +153,9 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
         // It ends with the time-outs of the provider.
         tokio::spawn(async move { warmed.warm().await });
     }
+    let query = query
+        .with_infrastructure(Arc::new(Beside::new(running, parts.topics)))
+        .scanning(running.config.scan.clone());
     let (stop, streams) = (running.stop.clone(), query.clone());
     tokio::spawn(async move {
         stop.cancelled().await;

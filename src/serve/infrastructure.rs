@@ -1,0 +1,151 @@
+//! What a scan of the platform sees beside the tables: the log, the disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use eventlog::Log;
+use query::platform::{DiskReport, Infrastructure, LogReport};
+
+use super::Running;
+use super::topics::Topics;
+
+/// How long the log may take to say how far the processor is behind: the rest of the report does without.
+const LAG_WITHIN: Duration = Duration::from_secs(3);
+
+/// Asks this process's log and looks at its disk.
+pub(super) struct Beside {
+    events: Arc<dyn Log>,
+    kind: Kind,
+    data_dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Kafka,
+    Embedded,
+}
+
+impl Beside {
+    pub(super) fn new(running: &Running, topics: &Topics) -> Self {
+        let data_dir = running.config.server.data_dir.clone();
+        Self {
+            events: topics.events.clone(),
+            kind: match running.config.kafka {
+                Some(_) => Kind::Kafka,
+                None => Kind::Embedded,
+            },
+            data_dir: running.role.has_folder().then_some(data_dir),
+        }
+    }
+
+    /// Records that wait to be processed; nothing where the log does not say in time.
+    async fn lag(&self) -> Option<u64> {
+        let lag = tokio::time::timeout(LAG_WITHIN, self.events.lag(processor::GROUP)).await;
+        match lag.ok()? {
+            Ok(lag) => Some(
+                lag.iter()
+                    .map(|lag| lag.end.saturating_sub(lag.committed))
+                    .sum(),
+            ),
+            Err(error) => {
+                tracing::warn!(error.message = %error, "the log does not say how far the processor is behind");
+                None
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Infrastructure for Beside {
+    async fn log(&self) -> Result<LogReport, String> {
+        let (inventory, lag_records) = tokio::join!(self.events.inventory(), self.lag());
+        let inventory = inventory.map_err(|error| {
+            tracing::warn!(error.message = %error, "the log does not say what it stands on");
+            match error.is_retryable() {
+                true => "it does not answer".to_owned(),
+                false => "it refuses the question".to_owned(),
+            }
+        })?;
+        Ok(LogReport {
+            kind: self.log_kind(),
+            version: match self.kind {
+                // Brokers do not tell their version to clients.
+                Kind::Kafka => "unknown".to_owned(),
+                Kind::Embedded => env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            brokers: inventory.brokers.into(),
+            topics: match self.kind {
+                Kind::Kafka => inventory.topics.into(),
+                // The dead letters are a log of their own.
+                Kind::Embedded => u64::from(inventory.topics) + 1,
+            },
+            lag_records,
+            bytes: inventory.bytes,
+        })
+    }
+
+    fn log_kind(&self) -> &'static str {
+        match self.kind {
+            Kind::Kafka => "kafka",
+            Kind::Embedded => "embedded",
+        }
+    }
+
+    fn disk(&self) -> Option<DiskReport> {
+        self.data_dir.as_deref().and_then(disk_of)
+    }
+}
+
+/// The disk that a folder lies on.
+fn disk_of(folder: &Path) -> Option<DiskReport> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    Some(DiskReport {
+        // What the system keeps for its own user is not for us.
+        free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
+        total_bytes: disk.f_blocks.saturating_mul(disk.f_frsize),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use eventlog::{MemoryLog, Record};
+
+    use super::*;
+
+    fn beside(log: MemoryLog) -> Beside {
+        Beside {
+            events: Arc::new(log),
+            kind: Kind::Embedded,
+            data_dir: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn what_waits_in_the_log_is_counted() {
+        let log = MemoryLog::new(2);
+        for key in ["a", "b", "c"] {
+            let record = Record {
+                key: key.into(),
+                headers: Vec::new(),
+                payload: "p".into(),
+            };
+            log.append(record).await.unwrap();
+        }
+        let report = beside(log).log().await.unwrap();
+        assert_eq!(report.lag_records, Some(3));
+        assert_eq!(
+            (report.kind, report.brokers, report.topics),
+            ("embedded", 1, 2)
+        );
+    }
+
+    #[test]
+    fn the_disk_of_a_folder_is_known_and_that_of_no_folder_is_not() {
+        let disk = disk_of(Path::new("/")).unwrap();
+        assert!(disk.total_bytes > 0 && disk.free_bytes <= disk.total_bytes);
+        assert_eq!(disk_of(Path::new("/nothing/there")), None);
+        assert_eq!(beside(MemoryLog::new(1)).disk(), None);
+    }
+}
