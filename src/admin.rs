@@ -4,6 +4,7 @@
 
 mod cache;
 mod dead_letter;
+mod discover;
 mod price;
 mod price_file;
 pub(crate) mod server;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 pub(crate) use cache::CacheCommand;
 pub(crate) use dead_letter::DeadLetterCommand;
+pub(crate) use discover::DiscoverArgs;
 pub(crate) use price::PriceCommand;
 use server::{Access, Ask, Server};
 
@@ -153,6 +155,11 @@ pub(crate) fn run_cache(command: CacheCommand) -> anyhow::Result<()> {
 /// Does what a command about dead letters says.
 pub(crate) fn run_dead_letter(command: DeadLetterCommand) -> anyhow::Result<()> {
     server::wait(dead_letter::run(command))
+}
+
+/// Has the server scan the platform and prints what it found.
+pub(crate) fn run_discover(args: DiscoverArgs) -> anyhow::Result<()> {
+    server::wait(discover::run(args))
 }
 
 /// Asks the server and prints what it says.

@@ -84,6 +84,8 @@ enum Command {
     /// Lists and clears what the processes keep in memory.
     #[command(subcommand)]
     Cache(admin::CacheCommand),
+    /// Scans the platform: which services there are, how they are, what changed and what to do.
+    Discover(admin::DiscoverArgs),
     /// Puts load on a running server and says what it made of it.
     Bench(bench::BenchArgs),
     /// The embedded engine; started by `serve` as its child.
@@ -189,6 +191,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Job(command) => return jobs::run(JobsCommand::Job(command)),
         Command::DeadLetter(command) => admin::run_dead_letter(command)?,
         Command::Cache(command) => admin::run_cache(command)?,
+        Command::Discover(args) => admin::run_discover(args)?,
         Command::Bench(args) => serve::runtime(0)?.block_on(bench::run(args))?,
         Command::Engine => return Ok(serve::engine::child()),
     }
