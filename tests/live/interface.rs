@@ -2,3 +2,4 @@
 //! that a reader can tick the document off against it. One file for each of its operations.
 
 mod cache;
+mod rescan;

@@ -26,12 +26,17 @@ VISIBLE_WITHIN_S = 30
 class Server:
     """A running `spindle serve` and what is needed to talk to it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, settings=None):
         self.folder = folder
         self.key = "sp_key_" + os.urandom(24).hex()
         self.token = "sp_tok_" + os.urandom(24).hex()
         self.log = open(folder / "server.log", "w+")
-        environment = {**os.environ, "SPINDLE_API_KEY": self.key, "SPINDLE_ADMIN_TOKEN": self.token}
+        environment = {
+            **os.environ,
+            "SPINDLE_API_KEY": self.key,
+            "SPINDLE_ADMIN_TOKEN": self.token,
+            **(settings or {}),
+        }
         command = [ROOT / BIN, "serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log
