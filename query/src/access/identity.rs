@@ -69,6 +69,8 @@ struct Inner {
     questions: Arc<tokio::sync::Mutex<Questions>>,
     /// Counts sets of keys, so that what was checked with an earlier one is checked again.
     sets: AtomicU64,
+    /// Counts how often everything was forgotten: what the provider said before that is not kept after it.
+    clears: AtomicU64,
     checked: Cache<[u8; 32], Checked>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -169,6 +171,7 @@ impl Identity {
             known: RwLock::default(),
             questions: Arc::default(),
             sets: AtomicU64::new(0),
+            clears: AtomicU64::new(0),
             checked: Cache::new(CHECKED_ENTRIES),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -184,6 +187,7 @@ impl Identity {
 
     /// Forgets the keys and what was checked with them: the next token has the provider asked again.
     pub fn clear(&self) {
+        self.0.clears.fetch_add(1, Ordering::AcqRel);
         *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.0.checked.invalidate_all();
     }
@@ -193,7 +197,7 @@ impl Identity {
         self.0.checked.run_pending_tasks();
         let entries = self.0.checked.entry_count();
         CacheReport {
-            name: "identity".to_owned(),
+            name: "identity_keys".to_owned(),
             entries,
             used_bytes: entries * CHECKED_BYTES,
             max_bytes: CHECKED_ENTRIES * CHECKED_BYTES,
@@ -350,6 +354,7 @@ impl Identity {
     async fn ask(&self, questions: &mut Questions) -> Result<Arc<Known>, Denied> {
         // Whoever asks may go away in between: then this counts as failed, and the next waits its turn.
         questions.failed = Some(self.0.started.elapsed());
+        let clears = self.0.clears.load(Ordering::Acquire);
         let fetches = &self.0.metrics.fetches;
         match self.0.provider.keys().await {
             Ok(keys) => {
@@ -361,7 +366,10 @@ impl Identity {
                     set: self.0.sets.fetch_add(1, Ordering::Relaxed),
                 });
                 questions.failed = None;
-                *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known.clone());
+                let mut kept = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
+                if self.0.clears.load(Ordering::Acquire) == clears {
+                    *kept = Some(known.clone());
+                }
                 Ok(known)
             }
             Err(error) => {
