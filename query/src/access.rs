@@ -131,10 +131,6 @@ impl Caller {
     }
 
     /// Who this is, for lines of an audit and for what is kept of who did something: never a secret.
-    #[allow(
-        dead_code,
-        reason = "written where something is done that people ask about later"
-    )]
     pub(crate) fn who(&self) -> String {
         match &*self.credential {
             Credential::Key { id, .. } | Credential::Token { id, .. } => id.clone(),

@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod access;
 mod backing;
 mod datasets;
 mod deployment;
@@ -22,6 +23,7 @@ mod moving;
 mod paging;
 mod prices;
 mod process;
+mod provider;
 mod reference;
 mod repartition;
 mod rolling;
