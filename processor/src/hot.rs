@@ -95,7 +95,8 @@ impl HotRuns {
         for _ in 0..SWEEPS_MAX {
             self.cache.run_pending_tasks();
             let entries = self.cache.entry_count();
-            if entries == 0 || entries == before {
+            // While a worker puts in what it has just stored, they get more.
+            if entries == 0 || entries >= before {
                 break;
             }
             before = entries;

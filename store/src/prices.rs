@@ -164,8 +164,9 @@ impl Prices {
     /// done.
     pub async fn clear(&self) -> Result<(), StoreError> {
         let mut seen = self.inner.seen.lock().await;
+        // Somebody waits, so what the table looks like is left to the next refresh, which reads once more.
         seen.marks = None;
-        self.take_over(&mut seen).await
+        self.read(&mut seen).await
     }
 
     /// How many rows count, the bytes they take, nearly, and those they may take.
@@ -235,6 +236,12 @@ impl Prices {
         if seen.marks == Some(marks) {
             return Ok(());
         }
+        self.read(seen).await?;
+        seen.marks = Some(marks);
+        Ok(())
+    }
+
+    async fn read(&self, seen: &mut Seen) -> Result<(), StoreError> {
         let rows: Vec<StoredPrice> = self.inner.store.bounded_query(STORED).rows().await?;
         let stored: Vec<Stored> = rows
             .into_iter()
@@ -254,7 +261,6 @@ impl Prices {
             .map(|stored| (hides_nothing(&stored), stored))
             .map(|(is_idle, stored)| (stored.key, is_idle))
             .collect();
-        seen.marks = Some(marks);
         Ok(())
     }
 
