@@ -27,8 +27,8 @@ use crate::routes::Tier;
 
 const DISCOVER: &str = "/api/platform/discover";
 const SCANS: &str = "/api/platform/scan";
-/// A service that hangs is given up after this long.
-const PROBE: Duration = Duration::from_millis(400);
+/// A service that hangs is given up after this long: long for one that is well, on however busy a machine.
+const PROBE: Duration = Duration::from_millis(1500);
 
 /// One process that is everything.
 struct Alone;
@@ -215,8 +215,8 @@ async fn every_kind_of_answer_has_its_verdict() {
         ("down", ("unhealthy", "`down`")),
         ("500", ("unhealthy", "status 500")),
         ("wrong", ("unhealthy", "JSON")),
-        ("hangs", ("unhealthy", "timed out after 400 ms")),
-        ("half", ("unhealthy", "timed out after 400 ms")),
+        ("hangs", ("unhealthy", "timed out after 1500 ms")),
+        ("half", ("unhealthy", "timed out after 1500 ms")),
         ("huge", ("unhealthy", "too long")),
         ("around", ("unhealthy", "redirects")),
         ("elsewhere", ("unhealthy", "redirects elsewhere")),
@@ -321,7 +321,7 @@ async fn ten_of_fifty_services_that_hang_do_not_hold_up_a_scan() {
     for n in 0..10 {
         assert_eq!(
             report["services"][format!("s{n}")]["error"],
-            "timed out after 400 ms"
+            "timed out after 1500 ms"
         );
     }
     assert!(report["summary"]["issuesDetected"].as_u64().unwrap() >= 10);
@@ -336,7 +336,7 @@ async fn ten_of_fifty_services_that_hang_do_not_hold_up_a_scan() {
     let started = Instant::now();
     let report = scan(&router(tier.state.clone(), short), &operator).await;
     assert!(
-        started.elapsed() < Duration::from_secs(4),
+        started.elapsed() < Duration::from_secs(6),
         "{:?}",
         started.elapsed()
     );
@@ -515,7 +515,7 @@ async fn systems_of_others_are_asked_as_those_who_use_them_do() {
         (
             format!("{url}/id"),
             format!("{url}/hangs"),
-            "timed out after 400 ms",
+            "timed out after 1500 ms",
         ),
     ] {
         let report = scan(&with(issuer, storage), &operator).await;
