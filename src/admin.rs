@@ -7,6 +7,7 @@ mod dead_letter;
 mod discover;
 mod price;
 mod price_file;
+mod process;
 pub(crate) mod server;
 
 use std::fmt::Write as _;
@@ -18,6 +19,7 @@ pub(crate) use cache::CacheCommand;
 pub(crate) use dead_letter::DeadLetterCommand;
 pub(crate) use discover::DiscoverArgs;
 pub(crate) use price::PriceCommand;
+pub(crate) use process::ProcessCommand;
 use server::{Access, Ask, Server};
 
 #[derive(Subcommand)]
@@ -150,6 +152,11 @@ pub(crate) fn run_price(command: PriceCommand) -> anyhow::Result<()> {
 /// Does what a command about caches says.
 pub(crate) fn run_cache(command: CacheCommand) -> anyhow::Result<()> {
     server::wait(cache::run(command))
+}
+
+/// Does what a command about builds and their processes says.
+pub(crate) fn run_process(command: ProcessCommand) -> anyhow::Result<()> {
+    server::wait(process::run(command))
 }
 
 /// Does what a command about dead letters says.

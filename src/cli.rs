@@ -67,6 +67,9 @@ enum Command {
     /// Prices of models: what their tokens cost.
     #[command(subcommand)]
     Price(admin::PriceCommand),
+    /// Builds of applications, and the processes that can be started in them.
+    #[command(subcommand)]
+    Process(admin::ProcessCommand),
     /// Prices runs again after a change of the price table.
     Recalculate(jobs::RecalculateArgs),
     /// Drops what is older than its project keeps (the server does it by itself every day).
@@ -184,6 +187,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Token(command) => admin::run(AdminCommand::Token(command))?,
         Command::Project(command) => admin::run(AdminCommand::Project(command))?,
         Command::Price(command) => admin::run_price(command)?,
+        Command::Process(command) => admin::run_process(command)?,
         Command::Recalculate(args) => return jobs::run(JobsCommand::Recalculate(args)),
         Command::Retention(args) => return jobs::run(JobsCommand::Retention(args)),
         Command::Rebuild(args) => return jobs::run(JobsCommand::Rebuild(args)),

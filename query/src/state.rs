@@ -7,6 +7,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use prometheus::{HistogramOpts, HistogramVec, Registry};
+use schemas::control::CacheReport;
 use schemas::fault::Fault;
 use store::Store;
 use store::builds::Builds;
@@ -181,6 +182,16 @@ impl QueryState {
             builds: Arc::new(BuildRegistry::new(builds)),
             ..Parts::clone(&self.0)
         }))
+    }
+
+    /// How the cache of builds and their compiled schemas is doing.
+    pub fn build_cache(&self) -> CacheReport {
+        self.0.builds.report()
+    }
+
+    /// Empties the cache of builds; the next starts ask the database.
+    pub fn clear_builds(&self) {
+        self.0.builds.clear();
     }
 
     pub(crate) fn registry(&self) -> &BuildRegistry {

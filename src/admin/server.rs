@@ -79,6 +79,20 @@ impl Ask {
         })
     }
 
+    /// Asks for what is under these parts of a path: the first as it stands, the others as names.
+    pub(crate) fn get_at(parts: &[&str]) -> anyhow::Result<Self> {
+        Ok(Self::get(&joined(parts)?))
+    }
+
+    /// Puts the JSON text there; it goes out as it stands.
+    pub(crate) fn put_at(parts: &[&str], body: String) -> anyhow::Result<Self> {
+        Ok(Self {
+            method: Method::PUT,
+            path: joined(parts)?,
+            body: Some(body),
+        })
+    }
+
     pub(crate) fn delete(path: &str, name: &str) -> anyhow::Result<Self> {
         Ok(Self {
             method: Method::DELETE,
@@ -97,6 +111,16 @@ impl Ask {
         }
         self
     }
+}
+
+fn joined(parts: &[&str]) -> anyhow::Result<String> {
+    let (first, names) = parts.split_first().context("a path has a beginning")?;
+    let mut path = (*first).to_owned();
+    for name in names {
+        path.push('/');
+        path.push_str(&segment(name)?);
+    }
+    Ok(path)
 }
 
 /// A name as one segment of a path: whatever it holds, it cannot lead elsewhere.

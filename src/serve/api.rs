@@ -156,6 +156,12 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
     let query = query
         .with_infrastructure(Arc::new(Beside::new(running, parts.topics)))
         .scanning(running.config.scan.clone());
+    let (shown, cleared) = (query.clone(), query.clone());
+    parts.presence.caches().add(
+        CacheName::Builds,
+        move || shown.build_cache(),
+        move || cleared.clear_builds(),
+    );
     let (stop, streams) = (running.stop.clone(), query.clone());
     tokio::spawn(async move {
         stop.cancelled().await;

@@ -3,3 +3,4 @@
 
 mod cache;
 mod rescan;
+mod start;

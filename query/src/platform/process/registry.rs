@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use moka::sync::Cache;
+use schemas::control::CacheReport;
 use store::StoreError;
 use store::builds::{BuildRecord, Builds};
 use store::filter_sql::Projects;
@@ -94,11 +95,24 @@ impl Registry {
         Ok(pair)
     }
 
-    /// Forgets everything; the next starts ask the database.
-    #[allow(dead_code, reason = "called when caches are cleared")]
+    /// Forgets everything; the next starts ask the database. What is being read now is kept under a number that nobody
+    /// asks for any more.
     pub(crate) fn clear(&self) {
         self.builds.heard();
         self.known.invalidate_all();
+    }
+
+    /// How it is doing.
+    pub(crate) fn report(&self) -> CacheReport {
+        self.known.run_pending_tasks();
+        CacheReport {
+            name: "builds".to_owned(),
+            entries: self.known.entry_count(),
+            used_bytes: self.known.weighted_size(),
+            max_bytes: KEPT_BYTES,
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
     }
 }
 
