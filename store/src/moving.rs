@@ -1,4 +1,4 @@
-//! The small tables as text, to be taken to another deployment: projects, keys, tokens and prices.
+//! The small tables as text, to be taken to another deployment: projects, keys, tokens, prices, builds and claims.
 
 use schemas::timestamp::UnixMs;
 use serde_json::Value;
@@ -20,11 +20,22 @@ pub enum SmallTable {
     Tokens,
     /// What people changed in the price table.
     Prices,
+    /// Builds of applications with their processes.
+    Builds,
+    /// Claimed names: which numbers of instances were given is among them.
+    Claims,
 }
 
 impl SmallTable {
     /// All of them; projects first, because keys belong to them.
-    pub const ALL: [Self; 4] = [Self::Projects, Self::ApiKeys, Self::Tokens, Self::Prices];
+    pub const ALL: [Self; 6] = [
+        Self::Projects,
+        Self::ApiKeys,
+        Self::Tokens,
+        Self::Prices,
+        Self::Builds,
+        Self::Claims,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -33,6 +44,8 @@ impl SmallTable {
             Self::ApiKeys => "api_keys",
             Self::Tokens => "tokens",
             Self::Prices => "prices",
+            Self::Builds => "process_builds",
+            Self::Claims => "claims",
         }
     }
 
