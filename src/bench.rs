@@ -9,6 +9,7 @@ mod connection;
 mod load;
 mod report;
 mod server_metrics;
+mod starts;
 #[cfg(test)]
 mod tests;
 mod visibility;
@@ -24,6 +25,7 @@ use connection::Target;
 use load::{Counters, Load};
 use report::{Percentiles, Report, Stored};
 use server_metrics::ServerCounts;
+use starts::Starts;
 use visibility::Sampler;
 
 /// How long stored events may stand still before `--verify` gives up waiting for them.
@@ -44,9 +46,24 @@ pub(crate) struct BenchArgs {
         long,
         value_name = "KEY",
         env = "SPINDLE_API_KEY",
-        hide_env_values = true
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
     )]
     key: String,
+    /// Starts a process so many times a second instead of reporting events; needs an admin token
+    #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    starts: Option<u32>,
+    /// Admin token, for `--starts`
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SPINDLE_ADMIN_TOKEN",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    token: String,
     /// Events in one request
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch_size: u32,
@@ -81,6 +98,20 @@ pub(crate) struct BenchArgs {
 
 /// Sends the load, waits for what is to be waited for, and prints the result on standard output.
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
+    if let Some(rate) = args.starts {
+        ensure!(
+            !args.token.is_empty(),
+            "--starts needs an admin token: --token"
+        );
+        let starts = Starts {
+            target: Target::new(&args.url, &args.token)?,
+            rate,
+            connections: args.connections,
+            duration: args.duration,
+        };
+        return starts.run(args.json).await;
+    }
+    ensure!(!args.key.is_empty(), "an API key is needed: --key");
     ensure!(
         args.batch_size as usize * args.event_bytes as usize <= 1 << 30,
         "a batch of more than 1 GiB makes no sense"

@@ -66,6 +66,25 @@ impl Connection {
         self.send(target, Method::POST, "/api/report", body).await
     }
 
+    pub(super) async fn put(
+        &mut self,
+        target: &Target,
+        path: &str,
+        body: Bytes,
+    ) -> anyhow::Result<Answer> {
+        self.send(target, Method::PUT, path, body).await
+    }
+
+    /// Starts a process.
+    pub(super) async fn start(
+        &mut self,
+        target: &Target,
+        path: &str,
+        body: Bytes,
+    ) -> anyhow::Result<Answer> {
+        self.send(target, Method::POST, path, body).await
+    }
+
     /// After an error the next call opens a new connection.
     async fn send(
         &mut self,
@@ -80,6 +99,8 @@ impl Connection {
             .header(HOST, &target.host)
             .header(AUTHORIZATION, &target.authorization)
             .header(CONTENT_TYPE, "application/json")
+            // Asked for where processes are started, and of no meaning elsewhere.
+            .header("svc-platform", "bench")
             .body(Full::new(body))?;
         let mut sender = match self.sender.take() {
             Some(sender) if !sender.is_closed() => sender,
