@@ -27,6 +27,8 @@ pub(super) enum Need {
     Reach,
     /// The role `starter`.
     Start,
+    /// The role `operator`.
+    Operate,
 }
 
 /// An endpoint.
@@ -147,6 +149,9 @@ pub(super) const ROWS: &[Row] = &[
         Need::AdminOfAll,
         "{\"all\": true}",
     ),
+    row("get", "/api/platform/discover", Need::Operate, ""),
+    row("get", "/api/platform/scan", Need::Operate, ""),
+    row("get", "/api/platform/scan/{id}", Need::Operate, ""),
     row(
         "put",
         BUILD,
@@ -291,6 +296,8 @@ impl Row {
             // So that it comes to the project in the body.
             Need::AdminOf if holder.is_elsewhere => "",
             Need::Admin | Need::AdminOf | Need::AdminOfAll if self.method != "get" => "?unknown=1",
+            // A scan takes its time, and one is enough for all.
+            Need::Operate => "?unknown=1",
             _ => "",
         }
     }
@@ -309,6 +316,7 @@ impl Row {
             Need::Read => scope("read") || holder.holds("viewer") && !holder.is_elsewhere,
             Need::Reach => scope("read") || has_role && !holder.is_elsewhere,
             Need::Start => holder.holds("starter") && !holder.is_elsewhere,
+            Need::Operate => holder.holds("operator"),
             Need::Judge => scope("report") || holder.holds("viewer"),
             Need::Admin => holder.holds("admin"),
             Need::AdminOf | Need::AdminOfAll => holder.holds("admin") && !holder.is_elsewhere,
