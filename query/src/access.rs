@@ -206,6 +206,20 @@ impl Caller {
         }
     }
 
+    /// Who is kept as the one who started something: a person of the identity provider is told from a token, whatever
+    /// the provider calls them.
+    pub(crate) fn starter(&self) -> String {
+        match &*self.credential {
+            Credential::Person { id, .. } => format!("oidc:{id}"),
+            credential => credential.id().to_owned(),
+        }
+    }
+
+    /// Whether the caller may see what is inside of runs, and so of instances.
+    pub(crate) fn sees_content(&self) -> bool {
+        matches!(&*self.credential, Credential::Key { .. }) || self.covers(Role::Viewer)
+    }
+
     /// The projects the caller reaches with any role at all, to see what is in them beside runs.
     pub(crate) fn reached(&self, chosen: Option<&str>) -> Result<Projects, Fault> {
         let has_role = || Role::ALL.iter().any(|role| self.covers(*role));

@@ -2,7 +2,8 @@
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use schemas::fault::Fault;
@@ -158,6 +159,17 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LargeJsonBody<T> {
     }
 }
 
+/// Bodies that are packed in a way that is known are unpacked before they come here.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
+    match headers.get(CONTENT_ENCODING) {
+        Some(encoding) if encoding != "identity" => {
+            let message = "the body may be packed with gzip, deflate, br or zstd, once";
+            Err(Fault::new(415, "unsupported_encoding", message))
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn json_of<T: DeserializeOwned>(
     request: Request<Body>,
     most_bytes: usize,
@@ -172,6 +184,7 @@ async fn json_of<T: DeserializeOwned>(
         let message = "the body has to be `Content-Type: application/json`";
         return Err(Fault::new(415, "unsupported_media_type", message).into());
     }
+    check_encoding(&parts.headers)?;
     let bytes = axum::body::to_bytes(body, most_bytes).await.map_err(|_| {
         Fault::new(
             413,

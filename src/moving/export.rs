@@ -8,6 +8,7 @@ use eventlog::{EmbeddedLog, Fetch, Log, Position, StoredRecord};
 use prometheus::Registry;
 use schemas::ids::{AppId, ProjectId};
 use schemas::record::RecordHeader;
+use schemas::start;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use store::Store;
@@ -175,7 +176,9 @@ impl Export {
         let headers = record.headers.iter();
         let header = RecordHeader::decode(headers.map(|(name, value)| (name.as_str(), &value[..])));
         let body: Result<Body<'_>, _> = serde_json::from_slice(&record.payload);
-        if let (Ok(header), Ok(body)) = (header, body) {
+        // The start of a process is more than its event.
+        let is_start = record.headers.iter().any(|(name, _)| name == start::HEADER);
+        if let (Ok(header), Ok(body), false) = (header, body, is_start) {
             for event in body.events {
                 self.take(FoldEvent {
                     project_id: header.project.to_string(),

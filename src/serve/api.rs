@@ -21,6 +21,7 @@ use store::credentials::Credentials;
 use store::prices::Prices;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+use tower_http::decompression::RequestDecompressionLayer;
 
 use super::health::{Health, Part, fault};
 use super::infrastructure::Beside;
@@ -167,7 +168,10 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
         stop.cancelled().await;
         streams.end_streams();
     });
+    // What is not unpacked is refused by whoever reads it, in the shape of its own faults.
+    let unpack = RequestDecompressionLayer::new().pass_through_unaccepted(true);
     Ok(query::router(query)
+        .layer(unpack)
         .layer(middleware::from_fn_with_state(
             running.health.clone(),
             needs_tables,

@@ -57,7 +57,8 @@ CREATE TABLE IF NOT EXISTS claims @on_cluster
 ENGINE = @engine(version)
 ORDER BY (name, claimed_by)
 TTL expires_at + INTERVAL 1 DAY
-SETTINGS @durable index_granularity = 8192;
+SETTINGS @durable index_granularity = 8192, parts_to_delay_insert = 3000, parts_to_throw_insert = 10000,
+    old_parts_lifetime = 60;
 
 -- What scans of the platform found: the whole report, and what a list and the next scan need of it.
 CREATE TABLE IF NOT EXISTS scans @on_cluster

@@ -4,7 +4,7 @@
 //! when a token names one that is not known. One question is under way at a time. While the provider is away the known
 //! keys go on for a bounded time; what cannot be checked is refused as such, and never let in.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use schemas::control::CacheReport;
 use schemas::credential::Credential;
 use schemas::timestamp::UnixMs;
 use sha2::{Digest, Sha256};
+use tokio::sync::OwnedMutexGuard;
 
 use super::claims::ClaimRules;
 use super::jwks::{KeySet, NoKey};
@@ -64,6 +65,8 @@ struct Inner {
     metrics: IdentityMetrics,
     /// What ages are counted from: a clock that nobody sets.
     started: Instant,
+    /// The keys that are known are asked for again before they are used, if that can be done.
+    must_ask: AtomicBool,
     known: RwLock<Option<Arc<Known>>>,
     /// Held while the provider is asked.
     questions: Arc<tokio::sync::Mutex<Questions>>,
@@ -168,6 +171,7 @@ impl Identity {
             provider,
             metrics,
             started: Instant::now(),
+            must_ask: AtomicBool::new(false),
             known: RwLock::default(),
             questions: Arc::default(),
             sets: AtomicU64::new(0),
@@ -185,11 +189,14 @@ impl Identity {
         let _ = self.ask(&mut questions).await;
     }
 
-    /// Forgets the keys and what was checked with them: the next token has the provider asked again.
+    /// Forgets what was checked, and has the provider asked for its keys before the next token is. While the provider
+    /// is away those that are known go on for their time: an order to empty caches must not lock people out.
     pub fn clear(&self) {
+        let known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
         self.0.clears.fetch_add(1, Ordering::AcqRel);
-        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.must_ask.store(true, Ordering::Release);
         self.0.checked.invalidate_all();
+        drop(known);
     }
 
     /// What is kept of it in memory.
@@ -287,6 +294,9 @@ impl Identity {
 
     /// The keys there are, if they may be used.
     fn usable(&self) -> Option<Arc<Known>> {
+        if self.0.must_ask.load(Ordering::Acquire) {
+            return None;
+        }
         let known = self.known()?;
         match freshness(Some(self.age(&known)), &self.0.config) {
             Freshness::Gone => None,
@@ -303,20 +313,40 @@ impl Identity {
         if let Some(known) = self.usable() {
             return Ok(known);
         }
-        let mut questions = self.0.questions.lock().await;
+        let questions = self.0.questions.clone().lock_owned().await;
         // Somebody else may have asked while this waited.
         if let Some(known) = self.usable() {
             return Ok(known);
         }
-        if !is_due(questions.failed, self.0.started.elapsed(), AWAY_PAUSE) {
-            return Err(Denied::Unavailable);
-        }
-        self.ask(&mut questions).await
+        let answer = if is_due(questions.failed, self.0.started.elapsed(), AWAY_PAUSE) {
+            self.ask_aside(questions).await
+        } else {
+            Err(Denied::Unavailable)
+        };
+        answer.or_else(|denied| self.not_too_old().ok_or(denied))
+    }
+
+    /// The keys there are, if they may be used at all.
+    fn not_too_old(&self) -> Option<Arc<Known>> {
+        let known = self.known()?;
+        let freshness = freshness(Some(self.age(&known)), &self.0.config);
+        (freshness != Freshness::Gone).then_some(known)
+    }
+
+    /// Asks although whoever wants to know may go away: then the next one finds the answer.
+    async fn ask_aside(
+        &self,
+        mut questions: OwnedMutexGuard<Questions>,
+    ) -> Result<Arc<Known>, Denied> {
+        let identity = self.clone();
+        // It ends with the time-outs of the provider.
+        let asked = tokio::spawn(async move { identity.ask(&mut questions).await });
+        asked.await.unwrap_or(Err(Denied::Unavailable))
     }
 
     /// Keys newer than these, in which one was missed; the same when it was asked for others just now.
     async fn newer_keys(&self, seen: &Arc<Known>) -> Result<Arc<Known>, Denied> {
-        let mut questions = self.0.questions.lock().await;
+        let mut questions = self.0.questions.clone().lock_owned().await;
         if let Some(known) = self.usable().filter(|known| known.set != seen.set) {
             return Ok(known);
         }
@@ -331,7 +361,7 @@ impl Identity {
             };
         }
         questions.unknown_key = Some(now);
-        self.ask(&mut questions).await
+        self.ask_aside(questions).await
     }
 
     /// Asks for newer keys while requests go on with those there are, unless that is under way or failed just now.
@@ -352,7 +382,7 @@ impl Identity {
 
     /// Asks the provider, and takes over what it says.
     async fn ask(&self, questions: &mut Questions) -> Result<Arc<Known>, Denied> {
-        // Whoever asks may go away in between: then this counts as failed, and the next waits its turn.
+        // Counts as failed until it has an answer.
         questions.failed = Some(self.0.started.elapsed());
         let clears = self.0.clears.load(Ordering::Acquire);
         let fetches = &self.0.metrics.fetches;
@@ -369,6 +399,7 @@ impl Identity {
                 let mut kept = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
                 if self.0.clears.load(Ordering::Acquire) == clears {
                     *kept = Some(known.clone());
+                    self.0.must_ask.store(false, Ordering::Release);
                 }
                 Ok(known)
             }

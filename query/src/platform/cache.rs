@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use super::{CORE_CACHE, Cleared};
 use crate::access::Caller;
 use crate::error::{Refusal, with_headers};
-use crate::params::Pairs;
+use crate::params::{Pairs, check_encoding};
 use crate::state::{QueryState, now_ms};
 
 mod list;
@@ -167,6 +167,7 @@ async fn asked(
     let pairs = Pairs::from_request_parts(parts, state).await;
     pairs.map_err(fault)?.only([])?;
     check_kind(parts)?;
+    check_encoding(&parts.headers)?;
     let body = to_bytes(body, BODY_BYTES).await.map_err(|_| {
         let message = format!("the body is cut off or has more than {BODY_BYTES} bytes");
         Fault::new(413, "body_too_large", message)

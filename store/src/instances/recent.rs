@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use super::{InstanceQuery, InstanceRecord};
@@ -30,6 +31,8 @@ impl Recent {
                 let texts = one.input.len() + one.tokens.len() + one.process.len();
                 u32::try_from(RECORD_BYTES + texts).unwrap_or(u32::MAX)
             })
+            // The newest is the one that is asked for; how often others were says nothing.
+            .eviction_policy(EvictionPolicy::lru())
             .time_to_live(KEPT_FOR)
             .build();
         Self { by_uuid }
@@ -97,5 +100,29 @@ impl InstanceQuery {
             && self.from_ms.is_none_or(|from| one.started_at >= from)
             && self.to_ms.is_none_or(|to| one.started_at <= to)
             && self.after.as_ref().is_none_or(follows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_are_known_however_many_were_started_x1() {
+        let recent = Recent::new();
+        let input = "x".repeat(64 << 10);
+        for number in 0..1000 {
+            recent.put(InstanceRecord {
+                uuid: number.to_string(),
+                input: input.clone(),
+                ..InstanceRecord::default()
+            });
+            let found = recent.one(&Projects::All, None, &number.to_string());
+            assert!(found.is_some(), "{number}");
+            recent.by_uuid.run_pending_tasks();
+            let found = recent.one(&Projects::All, None, &number.to_string());
+            assert!(found.is_some(), "{number} was not let in");
+        }
+        assert!(recent.by_uuid.weighted_size() <= BYTES_MAX);
     }
 }

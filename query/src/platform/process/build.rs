@@ -20,7 +20,7 @@ use crate::params::{LargeJsonBody, Pairs, PathId, PathIds};
 use crate::state::{QueryState, now_ms};
 
 /// The project that is meant where a token reaches them all and none is given.
-const USUAL_PROJECT: &str = "default";
+pub(super) const USUAL_PROJECT: &str = "default";
 
 /// A build as it is registered.
 #[derive(Debug, Serialize, ToSchema)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use store::instances::{InstanceQuery, InstanceRecord};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::cursor;
 use super::start::Started;
@@ -90,7 +91,7 @@ impl Instance {
         ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches", min_length = 1, max_length = 256),
     ),
     responses(
-        (status = 200, description = "The instance with its tokens and its input", body = Instance),
+        (status = 200, description = "The instance with its tokens; with its input for whoever may read runs, and for whoever started it", body = Instance),
         (status = 400, description = "An unknown parameter", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The API key lacks the scope `read`, or the project is another", body = FaultBody),
@@ -110,10 +111,16 @@ pub(crate) async fn one(
     let [project_id] = pairs.only(["project_id"])?;
     let projects = caller.reached(project_id)?;
     let instances = &state.starts().instances;
-    let Some(found) = instances.one(&projects, None, &uuid).await? else {
+    // Written in any way; what is none is found nowhere.
+    let uuid = Uuid::try_parse(&uuid).map_or(uuid, |uuid| uuid.to_string());
+    let Some(mut found) = instances.one(&projects, None, &uuid).await? else {
         let message = "there is no such instance, or it is not yours to see";
         return Err(Fault::not_found(message).into());
     };
+    // Whoever may only start sees what they started themselves.
+    if !caller.sees_content() && found.started_by != caller.starter() {
+        found.input.clear();
+    }
     Ok(Json(Instance::of(found, !is_one(&projects))?))
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use schemas::control::CacheReport;
 use store::StoreError;
@@ -53,15 +54,19 @@ pub(super) struct ReadyProcess {
 
 impl Registry {
     pub(crate) fn new(builds: Builds) -> Self {
-        let bytes = |_: &Key, pair: &Pair| {
-            let bytes: usize = pair.iter().map(|build| build.bytes).sum();
-            u32::try_from(bytes).unwrap_or(u32::MAX)
+        let bytes = |(_, app_id, build_id, projects): &Key, pair: &Pair| {
+            let projects = projects.iter().flatten().map(|one| one.len() + 24);
+            let key = app_id.len() + build_id.len() + projects.sum::<usize>();
+            let builds: usize = pair.iter().map(|build| build.bytes).sum();
+            u32::try_from(key + builds).unwrap_or(u32::MAX)
         };
         Self {
             builds,
             known: Cache::builder()
                 .max_capacity(KEPT_BYTES)
                 .weigher(bytes)
+                // Those kept under a number that nobody asks for any more go first.
+                .eviction_policy(EvictionPolicy::lru())
                 .build(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),

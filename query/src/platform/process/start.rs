@@ -1,5 +1,7 @@
 //! Starting a process by build and name.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
@@ -8,20 +10,24 @@ use schemas::fault::Fault;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use store::filter_sql::Projects;
 use store::instances::InstanceRecord;
 use utoipa::ToSchema;
 
+use super::build::USUAL_PROJECT;
 use super::registry::Ready;
 use super::schema::{VIOLATIONS_MAX, Violation};
 use super::starts::{self, Plan};
 use super::{key, may_start};
-use crate::access::Caller;
+use crate::access::{Caller, is_one};
 use crate::error::{FaultBody, Refusal};
-use crate::params::{Pairs, PathIds};
+use crate::params::{Pairs, PathIds, check_encoding};
 use crate::state::QueryState;
 
 /// Bytes of a start's body: with what is said around it, it is an event of a run, which may have 1 MiB.
-const BODY_BYTES: usize = 512 << 10;
+pub(super) const BODY_BYTES: usize = 512 << 10;
+/// Time for a whole body to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of `svc-platform`.
 const PLATFORM_BYTES: usize = 256;
 const PLATFORM: &str = "svc-platform";
@@ -130,7 +136,7 @@ impl Started {
         ("appId" = String, Path, description = "Application; it forms a pair with the build", min_length = 1, max_length = 256),
         ("buildId" = String, Path, description = "Build", min_length = 1, max_length = 256),
         ("processDefinitionName" = String, Path, description = "Name of the process, any characters; `/` as `%2F`", min_length = 1, max_length = 500),
-        ("project_id" = Option<String>, Query, description = "One of the projects the token reaches; needed where several have the pair", min_length = 1, max_length = 256),
+        ("project_id" = Option<String>, Query, description = "One of the projects the token reaches; needed where it reaches several and the pair is not in `default`", min_length = 1, max_length = 256),
         ("svc-platform" = String, Header, description = "Client platform, for example `web`", min_length = 1, max_length = 256, pattern = "^[A-Za-z0-9._-]+$"),
         ("Idempotency-Key" = Option<String>, Header, description = "The same start sent again is started once", min_length = 1, max_length = 255, pattern = "^[A-Za-z0-9._-]+$"),
     ),
@@ -151,7 +157,8 @@ impl Started {
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "Not a token that may start processes, or this process", body = FaultBody),
         (status = 404, description = "There is no such pair of app and build, or no such process in it; the message says which", body = FaultBody),
-        (status = 409, description = "Several projects have the pair: give `project_id`", body = FaultBody),
+        (status = 408, description = "The body did not arrive in time", body = FaultBody),
+        (status = 409, description = "The token reaches several projects, and the pair is not in `default`: give `project_id`", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
         (status = 422, description = "The body does not conform to the schema: `details.violations` names each place; or the `Idempotency-Key` was used with another body", body = FaultBody),
@@ -172,9 +179,10 @@ pub(crate) async fn start(
     let projects = caller.starting(project_id)?;
     let platform = platform(request.headers())?;
     let key = key::key_of(request.headers())?;
+    let room = state.starts().room(request.headers())?;
     let (input, body) = body(request).await?;
     let pair = state.registry().pair(&app_id, &build_id, &projects).await?;
-    let build = the_one(&pair, (&app_id, &build_id))?;
+    let build = the_one(&pair, &projects, (&app_id, &build_id))?;
     let Some(process) = build.process(&name) else {
         let message = format!(
             "the build `{build_id}` of the app `{app_id}` has no process of the name `{name}`"
@@ -197,9 +205,11 @@ pub(crate) async fn start(
         })?;
         Ok(schema.violations(&body))
     };
-    let (violations, is_cut) = match input.len() > JUDGED_ASIDE_BYTES {
-        true => tokio::task::block_in_place(judge)?,
-        false => judge()?,
+    let (violations, is_cut) = if input.len() > JUDGED_ASIDE_BYTES {
+        let _turn = state.starts().turn_to_judge().await?;
+        tokio::task::block_in_place(judge)?
+    } else {
+        judge()?
     };
     if !violations.is_empty() {
         return Err(not_conforming(&name, &violations, is_cut).into());
@@ -211,7 +221,7 @@ pub(crate) async fn start(
         root_app_id: build.root_app_id.clone(),
         process_uuid: process.uuid.clone(),
         start_nodes: process.start_nodes.clone(),
-        started_by: caller.credential().id().to_owned(),
+        started_by: caller.starter(),
         process: name,
         app_id,
         build_id,
@@ -219,7 +229,7 @@ pub(crate) async fn start(
         key,
         input,
     };
-    Ok(Json(Started::of(starts::start(&state, plan).await?)?))
+    Ok(Json(Started::of(starts::start(&state, plan, room).await?)?))
 }
 
 /// Ask from a page whether it may start a process
@@ -247,19 +257,26 @@ pub(crate) async fn preflight(pairs: Pairs) -> Result<StatusCode, Refusal> {
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The one build that is meant.
-fn the_one<'a>(pair: &'a [Ready], (app_id, build_id): (&str, &str)) -> Result<&'a Ready, Fault> {
+/// The one build that is meant. Where a token reaches several projects, nobody's build is taken for being the only one
+/// of its name: whoever may register in one project must not catch the starts that are meant for another (T1).
+fn the_one<'a>(
+    pair: &'a [Ready],
+    projects: &Projects,
+    (app_id, build_id): (&str, &str),
+) -> Result<&'a Ready, Fault> {
+    let usual = || pair.iter().find(|build| build.project_id == USUAL_PROJECT);
     match pair {
-        [build] => Ok(build),
         [] => {
             let message = format!("there is no build `{build_id}` of an app `{app_id}`");
             Err(Fault::not_found(message).with_details(json!({"unknown": "appId/buildId"})))
         }
+        [build] if is_one(projects) => Ok(build),
+        _ if let Some(build) = usual() => Ok(build),
         several => {
             let projects = several.iter().map(|build| build.project_id.as_str());
             let projects: Vec<&str> = projects.take(PROJECTS_NAMED).collect();
             let message = format!(
-                "several projects that this token reaches have a build `{build_id}` of an app `{app_id}`; say which is meant by `project_id`"
+                "this token reaches several projects, and a build `{build_id}` of an app `{app_id}` is in others than `{USUAL_PROJECT}`; say which is meant by `project_id`"
             );
             Err(Fault::new(409, "ambiguous_project", message)
                 .with_details(json!({"projects": projects})))
@@ -292,7 +309,13 @@ async fn body(request: Request) -> Result<(String, Value), Fault> {
         let message = "the body has to be `Content-Type: application/json`";
         return Err(Fault::new(415, "unsupported_media_type", message));
     }
-    let bytes = axum::body::to_bytes(body, BODY_BYTES).await.map_err(|_| {
+    check_encoding(&parts.headers)?;
+    let read = axum::body::to_bytes(body, BODY_BYTES);
+    let bytes = tokio::time::timeout(BODY_WITHIN, read).await.map_err(|_| {
+        let message = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
+        Fault::new(408, "body_timeout", message)
+    })?;
+    let bytes = bytes.map_err(|_| {
         let message = format!("the body is cut off or has more than {BODY_BYTES} bytes");
         Fault::new(413, "body_too_large", message)
     })?;

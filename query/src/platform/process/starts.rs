@@ -5,6 +5,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
 use schemas::digest::Identity;
 use schemas::fault::Fault;
 use schemas::ids::{AppId, ProjectId};
@@ -15,10 +19,11 @@ use store::StoreError;
 use store::claims::Holds;
 use store::filter_sql::Projects;
 use store::instances::{InstanceRecord, Instances};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
 use super::key::derived;
+use super::start::BODY_BYTES;
 use crate::error::Refusal;
 use crate::state::{QueryState, now_ms};
 
@@ -26,6 +31,14 @@ use crate::state::{QueryState, now_ms};
 const ROOM_BYTES: usize = 64 << 20;
 /// What a start takes at least of the room: so there are at most 4,096 at once.
 const START_BYTES: usize = 16 << 10;
+/// Large bodies held against their schemas at once: violations are collected before they are cut, some hundred
+/// megabytes for the worst body there can be (X1).
+const JUDGES: usize = 2;
+/// Bytes of starts that were begun under a key, and what one takes beside its input (X1).
+const BEGUN_BYTES: u64 = 32 << 20;
+const BEGUN_RECORD_BYTES: usize = 1 << 10;
+/// How long they are remembered: longer than an append may be under way.
+const BEGUN_FOR: Duration = Duration::from_secs(15 * 60);
 /// How long a caller waits; what was begun goes on, and a repeat with the same key finds it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Seconds after which to try again where too much is under way, or storing failed.
@@ -36,6 +49,8 @@ const LANES: usize = 1024;
 /// How long a process has a key for itself. An instance is in the log ten seconds later at most, and in the table a
 /// second after that unless the processor is behind: then a repeat in another process may be a start of its own.
 const CLAIM_HOLDS: Duration = Duration::from_secs(30);
+/// Its append begins by then, or not at all.
+const APPENDED_WITHIN: Duration = Duration::from_secs(10);
 /// How long another process's start under the same key is waited for, and how often it is looked for.
 const OTHER_WITHIN: Duration = Duration::from_secs(5);
 const OTHER_PAUSE_MS: std::ops::Range<u64> = 20..100;
@@ -65,6 +80,10 @@ pub(crate) struct Starts {
     pub(super) instances: Instances,
     lanes: Vec<Mutex<()>>,
     room: Arc<Semaphore>,
+    judges: Semaphore,
+    /// Starts under a key that were begun here, so that a repeat after an append of which nobody knows how it ended
+    /// appends the very same record.
+    begun: Cache<Uuid, InstanceRecord>,
 }
 
 impl Starts {
@@ -73,7 +92,44 @@ impl Starts {
             instances,
             lanes: (0..LANES).map(|_| Mutex::default()).collect(),
             room: Arc::new(Semaphore::new(ROOM_BYTES)),
+            judges: Semaphore::new(JUDGES),
+            begun: Cache::builder()
+                .max_capacity(BEGUN_BYTES)
+                .weigher(|_, one: &InstanceRecord| {
+                    u32::try_from(one.input.len() + BEGUN_RECORD_BYTES).unwrap_or(u32::MAX)
+                })
+                .eviction_policy(EvictionPolicy::lru())
+                .time_to_live(BEGUN_FOR)
+                .build(),
         }
+    }
+
+    /// Room for a start, by what its body is said to take; taken before the body is read.
+    pub(super) fn room(&self, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Fault> {
+        let said = headers.get(CONTENT_LENGTH);
+        let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
+        // What is packed, or comes in chunks, may be as large as any.
+        let is_packed = headers.contains_key(CONTENT_ENCODING);
+        let bytes: usize = said.filter(|_| !is_packed).unwrap_or(BODY_BYTES);
+        let bytes = u32::try_from(bytes.clamp(START_BYTES, BODY_BYTES)).unwrap_or(u32::MAX);
+        self.room
+            .clone()
+            .try_acquire_many_owned(bytes)
+            .map_err(|_| {
+                Fault::unavailable(
+                    "too many processes are being started at once; try again",
+                    RETRY_S,
+                )
+            })
+    }
+
+    /// A turn to hold a large body against its schema: that takes memory for every violation, and a thread.
+    pub(super) async fn turn_to_judge(&self) -> Result<SemaphorePermit<'_>, Fault> {
+        let turn = tokio::time::timeout(ANSWER_WITHIN, self.judges.acquire()).await;
+        turn.ok().and_then(Result::ok).ok_or_else(|| {
+            let message = "too many large starts are being checked at once; try again";
+            Fault::unavailable(message, RETRY_S)
+        })
     }
 
     fn lane(&self, uuid: &Uuid) -> &Mutex<()> {
@@ -86,22 +142,17 @@ impl Starts {
 
 /// Starts an instance, or gives the one that was started under the same key. It is durable and reported when this
 /// returns. What was begun is done to its end, whether or not the caller stays.
-pub(super) async fn start(state: &QueryState, plan: Plan) -> Result<InstanceRecord, Refusal> {
+pub(super) async fn start(
+    state: &QueryState,
+    plan: Plan,
+    room: OwnedSemaphorePermit,
+) -> Result<InstanceRecord, Refusal> {
     // Where nothing takes events, nothing is begun.
     state.reporter()?;
-    let size = plan.input.len().max(START_BYTES);
-    let size = u32::try_from(size).unwrap_or(u32::MAX);
-    let permit = state.starts().room.clone().try_acquire_many_owned(size);
-    let permit = permit.map_err(|_| {
-        Fault::unavailable(
-            "too many processes are being started at once; try again",
-            RETRY_S,
-        )
-    })?;
     let state = state.clone();
     let work = tokio::spawn(async move {
         let outcome = carry_out(&state, plan).await;
-        drop(permit);
+        drop(room);
         outcome
     });
     match tokio::time::timeout(ANSWER_WITHIN, work).await {
@@ -131,15 +182,21 @@ async fn carry_out(state: &QueryState, plan: Plan) -> Result<InstanceRecord, Ref
     let _turn = state.starts().lane(&uuid).lock().await;
     let instance = match mine_or_started(state, &plan, &uuid).await? {
         Mine::Started(instance) => return Ok(*instance),
-        Mine::Yes => instance(state, &plan, uuid).await?,
+        Mine::Yes(claimed) => {
+            let instance = begun(state, &plan, uuid).await?;
+            if claimed.elapsed() > APPENDED_WITHIN {
+                return Err(not_done("it took too long to begin").into());
+            }
+            instance
+        }
     };
     take_up(state, instance).await
 }
 
 /// Whether to start under a key.
 enum Mine {
-    /// Yes.
-    Yes,
+    /// Yes, since then.
+    Yes(Instant),
     /// It was started already, by the same request.
     Started(Box<InstanceRecord>),
 }
@@ -153,13 +210,14 @@ async fn mine_or_started(state: &QueryState, plan: &Plan, uuid: &Uuid) -> Result
             return Ok(Mine::Started(Box::new(found)));
         }
         let holds = Holds::For(CLAIM_HOLDS);
+        let claimed = Instant::now();
         let store = state.store();
         let is_mine = store.claim(&name, instances.process(), holds).await;
         if is_mine.map_err(not_stored)? {
             // Whoever had it before may have stored it between the look and the claim.
             return Ok(match started(state, plan, uuid).await? {
                 Some(found) => Mine::Started(Box::new(found)),
-                None => Mine::Yes,
+                None => Mine::Yes(claimed),
             });
         }
         let withdrawn = store.withdraw(&name, instances.process()).await;
@@ -231,6 +289,20 @@ async fn instance(state: &QueryState, plan: &Plan, uuid: Uuid) -> Result<Instanc
         started_by: plan.started_by.clone(),
         fingerprint: fingerprint(plan),
     })
+}
+
+/// The instance that was begun under this identity by the same request, or a new one.
+async fn begun(state: &QueryState, plan: &Plan, uuid: Uuid) -> Result<InstanceRecord, Refusal> {
+    let begun = &state.starts().begun;
+    let same = begun
+        .get(&uuid)
+        .filter(|one| one.fingerprint == fingerprint(plan));
+    if let Some(same) = same {
+        return Ok(same);
+    }
+    let new = instance(state, plan, uuid).await?;
+    begun.insert(uuid, new.clone());
+    Ok(new)
 }
 
 /// Appends the start to the log, as a run and as an instance, and knows it from then on.
