@@ -19,10 +19,6 @@ use store::StoreError;
 
 /// A cache there can be. Closed, because it is a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(
-    dead_code,
-    reason = "each is added by the part of the program that has it"
-)]
 pub(crate) enum CacheName {
     /// API keys, tokens, and what is said of their projects.
     Credentials,
@@ -30,10 +26,8 @@ pub(crate) enum CacheName {
     Prices,
     /// Runs that were touched lately, in a processor.
     HotRuns,
-    /// Builds of applications, with the processes in them.
+    /// Builds of applications, with the processes in them and their JSON Schemas, ready to check with.
     Builds,
-    /// JSON Schemas, ready to check with.
-    Schemas,
     /// Keys of the identity provider.
     IdentityKeys,
 }
@@ -46,7 +40,6 @@ impl CacheName {
             Self::Prices => "prices",
             Self::HotRuns => "hot_runs",
             Self::Builds => "builds",
-            Self::Schemas => "schemas",
             Self::IdentityKeys => "identity_keys",
         }
     }

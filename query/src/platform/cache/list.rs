@@ -47,7 +47,7 @@ pub(crate) struct Part {
     endpoint: String,
     /// How long ago the process said this, milliseconds; 0 for the one that was asked.
     silent_ms: u64,
-    /// `credentials`, `prices`, `hot_runs`, `builds`, `schemas` or `identity_keys`.
+    /// `credentials`, `prices`, `hot_runs`, `builds` or `identity_keys`.
     name: String,
     #[serde(flatten)]
     figures: Figures,
