@@ -11,7 +11,7 @@ use bytes::Bytes;
 use eventlog::{Fetch, Log, LogError, Position, Record, StoredRecord};
 use processor::Control;
 use prometheus::{IntCounter, IntGauge, Registry};
-use schemas::control::{Changed, Word};
+use schemas::control::Word;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -138,9 +138,7 @@ impl OverLog {
         let from = self.with(|hearing| hearing.begin(asked, bounds));
         if let From::TheEnd(_) = from {
             // What was said before is in the tables by now: whoever listens looks there, whatever it was.
-            let _ = self.words.send(Word::Changed {
-                what: Changed::Unknown,
-            });
+            let _ = self.words.send(Word::Missed);
         }
         let at = Position {
             partition: PARTITION,
@@ -237,6 +235,7 @@ impl Control for OverLog {
 mod tests {
     use super::*;
     use eventlog::MemoryLog;
+    use schemas::control::Changed;
 
     fn word(name: &str) -> Word {
         Word::Close {
@@ -251,9 +250,7 @@ mod tests {
     }
 
     /// The word of one who begins to hear: anything may have changed before.
-    const ANYTHING: Word = Word::Changed {
-        what: Changed::Unknown,
-    };
+    const ANYTHING: Word = Word::Missed;
 
     async fn until_heard(control: &OverLog, since: Instant) {
         let moved = async {

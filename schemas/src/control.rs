@@ -43,6 +43,9 @@ pub enum Word {
     },
     /// A process is there. Said every few seconds, and at once after caches were emptied.
     Present(Present),
+    /// Words were missed, and each may have been of any kind. Never said: a process tells itself.
+    #[serde(skip)]
+    Missed,
     /// A kind of a newer binary.
     #[serde(other)]
     Unknown,
@@ -147,6 +150,9 @@ mod tests {
     fn a_word_of_a_newer_binary_is_understood_as_one() {
         let word: Word = serde_json::from_str(r#"{"word":"sing","song":3}"#).unwrap();
         assert_eq!(word, Word::Unknown);
+        let word: Word = serde_json::from_str(r#"{"word":"missed"}"#).unwrap();
+        assert_eq!(word, Word::Unknown, "nobody tells another so");
+        assert!(serde_json::to_string(&Word::Missed).is_err());
         let what: Word = serde_json::from_str(r#"{"word":"changed","what":"moods"}"#).unwrap();
         assert_eq!(
             what,

@@ -52,22 +52,23 @@ pub(crate) async fn follow(running: &Running, parts: &Parts) {
             Ok(Word::ClearCaches { names, order }) => {
                 parts.presence.carry_out(&names, &order).await;
             }
+            Ok(Word::Missed) | Err(RecvError::Lagged(_)) => take_over_all(parts).await,
             Ok(_) => {}
-            // Whatever was missed may have been any of them.
-            Err(RecvError::Lagged(_)) => take_over(parts, Changed::Unknown).await,
             Err(RecvError::Closed) => return,
         }
     }
 }
 
+/// Takes over whatever was said before: it may have been an order to empty caches, so what is kept must not be older
+/// than this.
+async fn take_over_all(parts: &Parts) {
+    parts.presence.caches().clear().await;
+    parts.store.jobs().heard();
+}
+
 async fn take_over(parts: &Parts, what: Changed) {
-    if what == Changed::Unknown {
-        // It may have been an order to empty caches: what is kept must not be older than this.
-        parts.presence.caches().clear().await;
-        parts.store.jobs().heard();
-        return;
-    }
-    let is = |other| what == other;
+    // Of a kind of a newer binary, it may be any of them.
+    let is = |other| [other, Changed::Unknown].contains(&what);
     if is(Changed::Credentials)
         && let Err(error) = parts.credentials.refresh().await
     {
