@@ -127,10 +127,14 @@ fn address(from: &mut Reader, key: &str) -> Option<(String, Url)> {
     if text.is_empty() {
         return None;
     }
-    let url = web_address(&text).filter(|url| url.username().is_empty() && url.query().is_none());
+    let is_plain = |url: &Url| {
+        let is_anybodys = url.username().is_empty() && url.password().is_none();
+        is_anybodys && url.query().is_none() && url.fragment().is_none()
+    };
+    let url = web_address(&text).filter(is_plain);
     if url.is_none() {
         from.fault(format!(
-            "`{key}` must be an http or https address without user and query, or empty"
+            "`{key}` must be an http or https address without user, password, query and fragment, or empty"
         ));
     }
     url.map(|url| (text, url))
@@ -250,6 +254,14 @@ mod tests {
             ),
             (
                 "[platform.auth_provider]\nurl = \"http://u@a\"",
+                "auth_provider.url",
+            ),
+            (
+                "[platform.auth_provider]\nurl = \"http://:hunter2@a\"",
+                "auth_provider.url",
+            ),
+            (
+                "[platform.auth_provider]\nurl = \"http://a/#hunter2\"",
                 "auth_provider.url",
             ),
             ("[platform]\nscan_timeout = \"1s\"", "probe"),
