@@ -28,6 +28,7 @@ pub use claims::ClaimRules;
 pub(crate) use identity::IdentityMetrics;
 pub use identity::{Identity, IdentityConfig};
 pub use jwt::SigningAlgorithm;
+pub(crate) use provider::{Provider, ProviderError};
 
 use identity::Denied;
 use jwt::Jwt;

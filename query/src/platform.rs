@@ -15,6 +15,9 @@ use schemas::control::Present;
 /// The one cache there is for callers: everything that processes keep in memory of the tables and of others.
 pub const CORE_CACHE: &str = "svc:core:cache";
 
+/// A process that said nothing for longer, in milliseconds, is not there. They say something every few seconds.
+pub(crate) const HEARD_WITHIN_MS: u64 = 10_000;
+
 /// The processes of the deployment, as this one hears of them.
 #[async_trait]
 pub trait Processes: Send + Sync {
@@ -37,6 +40,13 @@ pub struct Heard {
     pub present: Present,
     /// How long ago, milliseconds.
     pub silent_ms: u64,
+}
+
+impl Heard {
+    /// Whether it is there: it said so lately, and does not leave.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.present.leaves && self.silent_ms <= HEARD_WITHIN_MS
+    }
 }
 
 /// What became of an order to empty caches.
@@ -62,8 +72,8 @@ pub trait Infrastructure: Send + Sync {
     /// `kafka` or `embedded`, whether it answers or not.
     fn log_kind(&self) -> &'static str;
 
-    /// The disk of this process's data folder; nothing if it has none.
-    fn disk(&self) -> Option<DiskReport>;
+    /// The disk of this process's data folder; nothing if it has none. May take long where the disk does not answer.
+    async fn disk(&self) -> Option<DiskReport>;
 }
 
 /// The event log as it is now.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use eventlog::Log;
 use query::platform::{DiskReport, Infrastructure, LogReport};
+use tokio::sync::Semaphore;
 
 use super::Running;
 use super::topics::Topics;
@@ -19,6 +20,8 @@ pub(super) struct Beside {
     events: Arc<dyn Log>,
     kind: Kind,
     data_dir: Option<PathBuf>,
+    /// One question to the disk at a time, so that one that hangs holds one thread (X1).
+    disk_turn: Arc<Semaphore>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,7 @@ impl Beside {
                 None => Kind::Embedded,
             },
             data_dir: running.role.has_folder().then_some(data_dir),
+            disk_turn: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -93,8 +97,15 @@ impl Infrastructure for Beside {
         }
     }
 
-    fn disk(&self) -> Option<DiskReport> {
-        self.data_dir.as_deref().and_then(disk_of)
+    async fn disk(&self) -> Option<DiskReport> {
+        let folder = self.data_dir.clone()?;
+        let turn = self.disk_turn.clone().try_acquire_owned().ok()?;
+        // A disk over a network that is away holds up whoever asks, for minutes.
+        let asked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            disk_of(&folder)
+        });
+        asked.await.ok().flatten()
     }
 }
 
@@ -119,6 +130,7 @@ mod tests {
             events: Arc::new(log),
             kind: Kind::Embedded,
             data_dir: None,
+            disk_turn: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -141,11 +153,18 @@ mod tests {
         );
     }
 
-    #[test]
-    fn the_disk_of_a_folder_is_known_and_that_of_no_folder_is_not() {
+    #[tokio::test]
+    async fn the_disk_of_a_folder_is_known_and_that_of_no_folder_is_not() {
         let disk = disk_of(Path::new("/")).unwrap();
         assert!(disk.total_bytes > 0 && disk.free_bytes <= disk.total_bytes);
         assert_eq!(disk_of(Path::new("/nothing/there")), None);
-        assert_eq!(beside(MemoryLog::new(1)).disk(), None);
+        let mut beside = beside(MemoryLog::new(1));
+        assert_eq!(beside.disk().await, None);
+        beside.data_dir = Some("/".into());
+        assert!(beside.disk().await.is_some());
+        let hangs = beside.disk_turn.clone().try_acquire_owned().unwrap();
+        assert_eq!(beside.disk().await, None, "one question at a time");
+        drop(hangs);
+        assert!(beside.disk().await.is_some());
     }
 }

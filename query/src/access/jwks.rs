@@ -26,7 +26,7 @@ const RSA: [Algorithm; 6] = [
 
 /// The keys of a provider, as it published them at one time.
 #[derive(Debug, Default)]
-pub(super) struct KeySet {
+pub(crate) struct KeySet {
     keys: Vec<Key>,
 }
 
@@ -67,7 +67,7 @@ impl KeySet {
     }
 
     /// How many keys there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 

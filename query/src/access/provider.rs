@@ -15,14 +15,14 @@ const KEYS_BYTES: usize = 1 << 20;
 
 /// An identity provider, by its issuer.
 #[derive(Debug)]
-pub(super) struct Provider {
+pub(crate) struct Provider {
     issuer: String,
     client: Client,
 }
 
 /// Why a provider's keys are not known. For the log and for whoever sets it up: nothing of a token is in it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ProviderError {
+pub(crate) enum ProviderError {
     #[error("{what} does not answer: {error}")]
     Away {
         what: &'static str,
@@ -51,8 +51,8 @@ struct Discovery {
 
 impl Provider {
     /// `timeout` bounds each of the two requests, from connecting to the last byte. Redirects are not followed: the
-    /// address of the keys is what the provider says, and nobody else.
-    pub(super) fn new(issuer: &str, timeout: Duration) -> Result<Self, reqwest::Error> {
+    /// address of the keys is what the provider says, and nobody else. The proxy of the environment is used.
+    pub(crate) fn new(issuer: &str, timeout: Duration) -> Result<Self, reqwest::Error> {
         let client = Client::builder()
             .timeout(timeout)
             .redirect(Policy::none())
@@ -65,7 +65,7 @@ impl Provider {
     }
 
     /// The keys that the provider publishes now.
-    pub(super) async fn keys(&self) -> Result<KeySet, ProviderError> {
+    pub(crate) async fn keys(&self) -> Result<KeySet, ProviderError> {
         let document = format!(
             "{}/.well-known/openid-configuration",
             self.issuer.trim_end_matches('/')
@@ -115,7 +115,7 @@ fn keys_address(issuer: &str, body: &[u8]) -> Result<Url, String> {
     let document: Discovery =
         serde_json::from_slice(body).map_err(|error| format!("it does not fit: {error}"))?;
     if document.issuer != issuer {
-        return Err("it is of another issuer than `auth.oidc.issuer`, to the letter".to_owned());
+        return Err("it is of another issuer than the one that is set, to the letter".to_owned());
     }
     let address =
         Url::parse(&document.jwks_uri).map_err(|_| "its `jwks_uri` is no address".to_owned())?;

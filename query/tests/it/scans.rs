@@ -75,7 +75,7 @@ impl Infrastructure for Log {
         "kafka"
     }
 
-    fn disk(&self) -> Option<DiskReport> {
+    async fn disk(&self) -> Option<DiskReport> {
         None
     }
 }
@@ -124,7 +124,12 @@ async fn services() -> String {
             Json(json!({"issuer": format!("http://{host}/id"), "jwks_uri": format!("http://{host}/keys")}))
         }))
         .route("/other/.well-known/openid-configuration", get(json(r#"{"issuer":"http://other","jwks_uri":"http://other/keys"}"#)))
-        .route("/keys", get(json(r#"{"keys":[{"kty":"RSA"}]}"#)))
+        .route("/keys", get(json(r#"{"keys":[{"kty":"oct","k":"AA"},{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#)))
+        .route("/secrets", get(json(r#"{"keys":[{"kty":"oct","k":"AA"}]}"#)))
+        .route("/useless/.well-known/openid-configuration", get(|request: Request<Body>| async move {
+            let host = request.headers()[header::HOST].to_str().unwrap().to_owned();
+            Json(json!({"issuer": format!("http://{host}/useless"), "jwks_uri": format!("http://{host}/secrets")}))
+        }))
         .route("/s3/", get(|request: Request<Body>| async move {
             let query = request.uri().query().unwrap_or_default();
             if !query.contains("X-Amz-Signature=") || query.contains("hunter2") {
@@ -500,7 +505,12 @@ async fn systems_of_others_are_asked_as_those_who_use_them_do() {
         (
             format!("{url}/nothing"),
             format!("{url}/s3/"),
-            "discovery: it answered with status 404",
+            "the discovery document is answered with 404",
+        ),
+        (
+            format!("{url}/useless"),
+            format!("{url}/s3/"),
+            "no keys that tokens can be checked with",
         ),
         (
             format!("{url}/id"),

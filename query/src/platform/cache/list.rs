@@ -32,7 +32,8 @@ pub(crate) struct NamedCache {
     description: &'static str,
     #[serde(flatten)]
     figures: Figures,
-    /// The caches of each process, which are cleared together.
+    /// The caches of each process, which are cleared together. Those of a process that fell silent stay for some
+    /// minutes and do not count in the sums.
     parts: Vec<Part>,
 }
 
@@ -115,7 +116,9 @@ pub(crate) async fn list(
 }
 
 fn listed(processes: &[Heard]) -> CacheList {
-    let reports = processes.iter().flat_map(|heard| &heard.present.caches);
+    // One that fell silent may hold nothing any more; what it held last is among the parts.
+    let there = processes.iter().filter(|heard| heard.is_there());
+    let reports = there.flat_map(|heard| &heard.present.caches);
     let parts = processes.iter().flat_map(|heard| {
         let present = &heard.present;
         present.caches.iter().map(|report| Part {
@@ -142,6 +145,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::platform::HEARD_WITHIN_MS;
 
     fn heard(process: &str, silent_ms: u64, caches: &[(&str, u64, u64)]) -> Heard {
         let report = |(name, hits, misses): &(&str, u64, u64)| CacheReport {
@@ -170,6 +174,7 @@ mod tests {
         let processes = [
             heard("p", 0, &[("credentials", 2, 1), ("prices", 0, 0)]),
             heard("q", 7, &[("credentials", 0, 3)]),
+            heard("gone", HEARD_WITHIN_MS + 1, &[("credentials", 9, 9)]),
         ];
         let list = serde_json::to_value(listed(&processes)).unwrap();
         let core = &list["data"][0];
@@ -183,7 +188,8 @@ mod tests {
         );
         let parts = core["parts"].as_array().unwrap();
         let rates: Vec<_> = parts.iter().map(|part| &part["hit_rate"]).collect();
-        assert_eq!(rates, [&json!(0.6667), &json!(null), &json!(0.0)]);
+        let expected = [&json!(0.6667), &json!(null), &json!(0.0), &json!(0.5)];
+        assert_eq!(rates, expected);
         assert_eq!(
             parts[2],
             json!({

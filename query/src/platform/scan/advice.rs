@@ -19,6 +19,8 @@ const LAG_RECORDS: u64 = 10_000;
 /// Look-ups before the hit rate of a cache says anything, and the percent below which it is low.
 const CACHE_LOOKUPS: u64 = 1000;
 const CACHE_HIT_PERCENT: u64 = 50;
+/// The cache that has all there is: what it does not find has no price anywhere.
+const PRICES: &str = "prices";
 
 /// What is known of the scans before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ pub(crate) struct Found<'a> {
 pub(crate) struct Advice {
     /// How many things are wrong.
     pub(crate) issues: u64,
-    /// Sentences for a person: first what is wrong, then what changed, then what could be better.
+    /// Sentences for a person, all there are: first what is wrong, then what changed, then what could be better. A
+    /// report has them [`bounded`].
     pub(crate) recommendations: Vec<String>,
 }
 
@@ -72,27 +75,27 @@ pub(crate) fn advise(found: &Found<'_>) -> Advice {
     let issues = recommendations.len() as u64;
     changed(found, &mut recommendations);
     could_be_better(found, &mut recommendations);
-    bound(&mut recommendations);
     Advice {
         issues,
         recommendations,
     }
 }
 
-/// Cuts what is more than a report has.
-fn bound(recommendations: &mut Vec<String>) {
-    if recommendations.len() > RECOMMENDATIONS_MAX {
-        let more = recommendations.len() - (RECOMMENDATIONS_MAX - 1);
-        recommendations.truncate(RECOMMENDATIONS_MAX - 1);
-        recommendations.push(format!("{more} more are not shown."));
+/// As many of them as a report has, once all are known.
+pub(crate) fn bounded(recommendations: &[String]) -> Vec<String> {
+    let mut bounded = recommendations.to_vec();
+    if bounded.len() > RECOMMENDATIONS_MAX {
+        bounded.truncate(RECOMMENDATIONS_MAX - 1);
+        let more = recommendations.len() - bounded.len();
+        bounded.push(format!("{more} more are not shown."));
     }
+    bounded
 }
 
 /// Something else that is wrong, known after the rest.
 pub(crate) fn add_issue(advice: &mut Advice, issue: &str) {
     advice.issues += 1;
     advice.recommendations.insert(0, issue.to_owned());
-    bound(&mut advice.recommendations);
 }
 
 fn unhealthy(found: &Found<'_>, issues: &mut Vec<String>) {
@@ -203,7 +206,8 @@ fn changed(found: &Found<'_>, recommendations: &mut Vec<String>) {
 }
 
 fn could_be_better(found: &Found<'_>, recommendations: &mut Vec<String>) {
-    for cache in found.caches {
+    let sized = found.caches.iter().filter(|cache| cache.name != PRICES);
+    for cache in sized {
         let lookups = cache.hits.saturating_add(cache.misses);
         let is_low = cache.hits.saturating_mul(100) < lookups.saturating_mul(CACHE_HIT_PERCENT);
         if lookups >= CACHE_LOOKUPS && is_low {
@@ -389,17 +393,18 @@ mod tests {
     #[test]
     fn hints_are_given_where_something_could_be_better() {
         let mut case = well();
-        let cache = |hits, misses| CacheReport {
-            name: "prices".to_owned(),
+        let named = |name: &str, hits, misses| CacheReport {
+            name: name.to_owned(),
             entries: 1,
             used_bytes: 1,
             max_bytes: 2,
             hits,
             misses,
         };
+        let cache = |hits, misses| named("hot_runs", hits, misses);
         case.caches = vec![cache(499, 501)];
-        says(&case, 0, &["cache of prices", "499 of 1000"]);
-        for fine in [cache(500, 500), cache(0, 999)] {
+        says(&case, 0, &["cache of hot_runs", "499 of 1000"]);
+        for fine in [cache(500, 500), cache(0, 999), named(PRICES, 0, 9999)] {
             case.caches = vec![fine];
             assert_eq!(advice(&case), Advice::default());
         }
@@ -415,10 +420,14 @@ mod tests {
         let mut case = well();
         case.limping = (0..200).map(|n| format!("{n}.")).collect();
         let mut advice = advice(&case);
-        assert_eq!((advice.issues, advice.recommendations.len()), (200, 50));
-        assert_eq!(advice.recommendations[49], "151 more are not shown.");
+        let shown = bounded(&advice.recommendations);
+        assert_eq!((advice.issues, shown.len()), (200, 50));
+        assert_eq!(shown[49], "151 more are not shown.");
         add_issue(&mut advice, "One more.");
-        assert_eq!((advice.issues, advice.recommendations.len()), (201, 50));
-        assert_eq!(advice.recommendations[0], "One more.");
+        let shown = bounded(&advice.recommendations);
+        assert_eq!((advice.issues, shown.len()), (201, 50));
+        assert_eq!(shown[0], "One more.");
+        assert_eq!(shown[49], "152 more are not shown.");
+        assert_eq!(bounded(&shown), shown);
     }
 }

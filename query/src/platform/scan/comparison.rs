@@ -3,7 +3,7 @@
 //! Configuration is what somebody sets: names, versions, addresses, capabilities, kinds, bounds. How something is, and
 //! how many brokers, topics or buckets answer just now, is not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{HealthStatus, ScanReport, ServiceRecord, UNKNOWN};
 use super::settings::TIER_KEYS;
@@ -30,11 +30,11 @@ pub(crate) struct Change {
     pub(crate) to: String,
 }
 
-/// Lets what cannot be asked now keep the version it told last, so that its silence is no change and its return with
-/// another version is one.
-pub(crate) fn keep_versions(before: &ScanReport, now: &mut ScanReport) {
-    let keep = |status: HealthStatus, version: &mut String, known: &str| {
-        if status == HealthStatus::Unhealthy && known != UNKNOWN {
+/// Lets what does not tell its version now keep the one it told last, so that its silence is no change and its return
+/// with another version is one. Services in `told` said it themselves, well or not: theirs is true.
+pub(crate) fn keep_versions(before: &ScanReport, now: &mut ScanReport, told: &BTreeSet<String>) {
+    let keep = |(status, is_told): (HealthStatus, bool), version: &mut String, known: &str| {
+        if status == HealthStatus::Unhealthy && !is_told && known != UNKNOWN {
             known.clone_into(version);
         }
     };
@@ -42,24 +42,23 @@ pub(crate) fn keep_versions(before: &ScanReport, now: &mut ScanReport) {
         let Some(known) = before.services.get(key) else {
             continue;
         };
+        let is_told = match is_tier(key) {
+            true => service.version != UNKNOWN,
+            false => told.contains(key),
+        };
         if known.endpoint == service.endpoint || is_tier(key) {
-            keep(service.status, &mut service.version, &known.version);
+            let how = (service.status, is_told);
+            keep(how, &mut service.version, &known.version);
         }
     }
     let (known, infrastructure) = (&before.infrastructure, &mut now.infrastructure);
     let database = &mut infrastructure.database;
-    keep(
-        database.status,
-        &mut database.version,
-        &known.database.version,
-    );
+    let how = (database.status, database.version != UNKNOWN);
+    keep(how, &mut database.version, &known.database.version);
     let broker = &mut infrastructure.message_broker;
     if broker.kind == known.message_broker.kind {
-        keep(
-            broker.status,
-            &mut broker.version,
-            &known.message_broker.version,
-        );
+        let how = (broker.status, broker.version != UNKNOWN);
+        keep(how, &mut broker.version, &known.message_broker.version);
     }
 }
 
@@ -250,19 +249,39 @@ mod tests {
             let service = down.services.get_mut("a").unwrap();
             service.status = HealthStatus::Unhealthy;
             service.version = version.to_owned();
-            keep_versions(&first, &mut down);
+            keep_versions(&first, &mut down, &BTreeSet::new());
             assert_eq!(down.services["a"].version, "1.0");
         }
         assert_eq!(compare(&first, &down), Comparison::default());
         let mut back = first.clone();
         back.services.get_mut("a").unwrap().version = "2.0".to_owned();
-        keep_versions(&down, &mut back);
+        keep_versions(&down, &mut back, &BTreeSet::new());
         let found = compare(&down, &back);
         assert_eq!(whats(&found), [("a", Some("version"))]);
         assert_eq!(
             (found.changes[0].from.as_str(), found.changes[0].to.as_str()),
             ("1.0", "2.0")
         );
+    }
+
+    #[test]
+    fn what_is_unhealthy_and_tells_its_version_is_believed() {
+        let first = report(&["a", "spindleQuery"]);
+        let mut now = first.clone();
+        for service in now.services.values_mut() {
+            service.status = HealthStatus::Unhealthy;
+            service.version = "2.0".to_owned();
+        }
+        keep_versions(&first, &mut now, &BTreeSet::from(["a".to_owned()]));
+        let found = compare(&first, &now);
+        assert_eq!(
+            whats(&found),
+            [("a", Some("version")), ("spindleQuery", Some("version"))]
+        );
+        now.services.get_mut("spindleQuery").unwrap().version = UNKNOWN.to_owned();
+        keep_versions(&first, &mut now, &BTreeSet::new());
+        assert_eq!(now.services["spindleQuery"].version, "1.0");
+        assert_eq!(compare(&first, &now), Comparison::default());
     }
 
     #[test]

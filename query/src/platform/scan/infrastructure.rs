@@ -30,7 +30,11 @@ pub(crate) struct Infrastructure {
 
 /// Asks all of it.
 pub(crate) async fn ask(state: &QueryState, until: Instant) -> Infrastructure {
-    let (database, (broker, log)) = tokio::join!(database(state, until), broker(state, until));
+    let (database, (broker, log), disk) = tokio::join!(
+        database(state, until),
+        broker(state, until),
+        disk(state, until)
+    );
     let heard = state
         .processes()
         .ok()
@@ -48,7 +52,7 @@ pub(crate) async fn ask(state: &QueryState, until: Instant) -> Infrastructure {
         },
         problems,
         log,
-        disk: state.infrastructure().and_then(|beside| beside.disk()),
+        disk,
         caches,
     }
 }
@@ -86,6 +90,15 @@ async fn database(state: &QueryState, until: Instant) -> (DatabaseRecord, Option
         last_health_check: to_text(now_ms()),
     };
     (record, problem)
+}
+
+/// The disk, if there is one and it answers.
+async fn disk(state: &QueryState, until: Instant) -> Option<DiskReport> {
+    let disk = timeout_at(until, state.infrastructure()?.disk()).await;
+    disk.unwrap_or_else(|_| {
+        tracing::warn!("the disk of the data folder does not say how full it is");
+        None
+    })
 }
 
 type Broker = (BrokerRecord, Option<String>);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::redirect::{Attempt, Policy};
-use reqwest::{Client, Url};
+use reqwest::{Client, ClientBuilder, Url};
 
 use super::health_answer::{HealthAnswer, Verdict, reason, timed_out, verdict};
 
@@ -34,11 +34,21 @@ pub(crate) struct Answered {
 }
 
 impl Prober {
-    /// Prepares a client. Every question ends within `limit`.
-    pub(crate) fn new(limit: Duration) -> reqwest::Result<Self> {
-        let client = Client::builder()
+    /// Prepares a client for services beside this one, which are asked without a proxy. Every question ends within
+    /// `limit`.
+    pub(crate) fn inside(limit: Duration) -> reqwest::Result<Self> {
+        Self::of(Client::builder().no_proxy(), limit)
+    }
+
+    /// Prepares a client for systems of others, which are asked over the proxy of the environment, as whoever uses
+    /// them asks them. Every question ends within `limit`.
+    pub(crate) fn outside(limit: Duration) -> reqwest::Result<Self> {
+        Self::of(Client::builder(), limit)
+    }
+
+    fn of(client: ClientBuilder, limit: Duration) -> reqwest::Result<Self> {
+        let client = client
             .redirect(Policy::custom(within_one_host))
-            .no_proxy()
             .connect_timeout(limit)
             .timeout(limit)
             .user_agent(concat!("spindle/", env!("CARGO_PKG_VERSION")))
@@ -98,23 +108,6 @@ impl Prober {
             }),
             Err(_) => Err(timed_out(self.limit)),
         }
-    }
-
-    /// The JSON of an answer.
-    ///
-    /// # Errors
-    /// Why there is none, for a person.
-    pub(crate) async fn json<T: serde::de::DeserializeOwned>(
-        &self,
-        url: &Url,
-        bytes: usize,
-    ) -> Result<T, String> {
-        let answered = self.get(url, "application/json", bytes).await?;
-        if answered.status != 200 {
-            return Err(format!("it answered with status {}", answered.status));
-        }
-        let body = answered.body.ok_or("its answer is too long")?;
-        serde_json::from_slice(&body).map_err(|_| "its answer is not the JSON expected".to_owned())
     }
 }
 

@@ -1,90 +1,38 @@
-//! The identity provider: its discovery document and its keys, as whoever checks a token of it needs them.
+//! The identity provider: asked for its keys as signing in asks for them.
 
-use reqwest::Url;
-use serde::Deserialize;
-use serde_json::Value;
+use std::time::Duration;
 
-use super::probe::Prober;
+use super::health_answer::{reason, timed_out};
 use super::settings::AuthProviderConfig;
+use crate::access::{Provider, ProviderError};
 
-/// Where the discovery document lies below the issuer.
-const DISCOVERY: &str = "/.well-known/openid-configuration";
-/// Bytes of the discovery document and of the keys (X1).
-const DOCUMENT_BYTES: usize = 256 << 10;
-
-#[derive(Deserialize)]
-struct Discovery {
-    issuer: String,
-    jwks_uri: String,
-}
-
-#[derive(Deserialize)]
-struct Keys {
-    keys: Vec<Value>,
-}
-
-/// Asks it.
+/// Asks it. `limit` is for each of the two questions.
 ///
 /// # Errors
 /// Why nobody could sign in with it, for a person.
-pub(crate) async fn ask(prober: &Prober, provider: &AuthProviderConfig) -> Result<(), String> {
-    let at = format!("{}{DISCOVERY}", provider.issuer.trim_end_matches('/'));
-    let at: Url = at.parse().map_err(|_| "its issuer is no address")?;
-    let found: Discovery = prober
-        .json(&at, DOCUMENT_BYTES)
-        .await
-        .map_err(|why| format!("discovery: {why}"))?;
-    let keys = keys_of(&found, &provider.issuer)?;
-    let keys: Keys = prober
-        .json(&keys, DOCUMENT_BYTES)
-        .await
-        .map_err(|why| format!("keys: {why}"))?;
-    match keys.keys.is_empty() {
-        true => Err("it has no keys, so no token of it can be checked".to_owned()),
-        false => Ok(()),
-    }
-}
-
-/// Where its keys are, if the document is that of this issuer.
-fn keys_of(found: &Discovery, issuer: &str) -> Result<Url, String> {
-    if found.issuer != issuer {
-        return Err(
-            "its discovery document is that of another issuer: tokens of it would be refused"
-                .to_owned(),
-        );
-    }
-    let keys: Option<Url> = found.jwks_uri.parse().ok();
-    keys.filter(|url| ["http", "https"].contains(&url.scheme()))
-        .ok_or_else(|| "its discovery document names no address of keys".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_document_has_to_be_that_of_the_issuer_and_to_name_its_keys() {
-        let of = |issuer: &str, jwks_uri: &str| {
-            let found = Discovery {
-                issuer: issuer.to_owned(),
-                jwks_uri: jwks_uri.to_owned(),
-            };
-            keys_of(&found, "https://id").map(|url| url.to_string())
-        };
-        assert_eq!(
-            of("https://id", "https://id/keys"),
-            Ok("https://id/keys".to_owned())
-        );
-        assert!(
-            of("https://id/", "https://id/keys")
-                .unwrap_err()
-                .contains("another issuer")
-        );
-        for bad in ["", "keys", "file:///etc/passwd"] {
-            assert!(
-                of("https://id", bad).unwrap_err().contains("no address"),
-                "{bad}"
-            );
+pub(crate) async fn ask(config: &AuthProviderConfig, limit: Duration) -> Result<(), String> {
+    let issuer = config.issuer.clone();
+    // Reads the certificates of the system.
+    let provider = tokio::task::spawn_blocking(move || Provider::new(&issuer, limit)).await;
+    let Ok(Ok(provider)) = provider else {
+        return Err("no connection to it can be made".to_owned());
+    };
+    match provider.keys().await {
+        Ok(keys) if keys.len() == 0 => {
+            Err("it has no keys that tokens can be checked with".to_owned())
         }
+        Ok(_) => Ok(()),
+        Err(error) => Err(told(&error, limit)),
+    }
+}
+
+/// Why there are no keys, without what the libraries say: addresses may hold secrets (X2).
+fn told(error: &ProviderError, limit: Duration) -> String {
+    match error {
+        ProviderError::Away { what, error } if error.is_timeout() => {
+            format!("{what}: {}", timed_out(limit))
+        }
+        ProviderError::Away { what, error } => format!("{what}: {}", reason(error)),
+        other => other.to_string(),
     }
 }

@@ -1,6 +1,6 @@
 //! One scan: everything is asked side by side within one bound of time, compared with the last scan, and kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use store::scans::Scan;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use super::advice::{Found, History, add_issue, advise};
+use super::advice::{Found, History, add_issue, advise, bounded};
 use super::comparison::{Comparison, compare, keep_versions, unhealthy_since};
 use super::flight::Flight;
 use super::health_answer::{Verdict, seconds};
@@ -21,13 +21,12 @@ use super::report::{
     AuthProviderRecord, DocumentStorageRecord, HealthStatus, IntegrationsRecord, ScanDigest,
     ScanReport, ScanSummary, ServiceRecord,
 };
-use super::settings::{ScanConfig, ServiceConfig, shown};
+use super::settings::{KNOWN_SERVICES, SERVICES_MAX, ScanConfig, ServiceConfig, shown};
 use super::{infrastructure, provider, storage, tiers};
 use crate::state::{QueryState, now_ms};
 
-/// Services asked at once: enough that the most services there may be are asked in a few rounds, few enough for the
-/// sockets of a process (X1).
-const PROBES_AT_ONCE: usize = 64;
+/// Services asked at once: all there can be, so that a slow one takes no time from another; a socket each (X1).
+const PROBES_AT_ONCE: usize = KNOWN_SERVICES + SERVICES_MAX;
 /// Of the time for a scan, one part in so many is left for comparing and keeping it, and at most so long.
 const KEEPING_PART: u32 = 10;
 const KEEPING_MAX: Duration = Duration::from_secs(1);
@@ -127,16 +126,19 @@ impl<'a> Scanning<'a> {
     async fn run(&self, scanned_by: &str) -> Result<ScanReport, Lost> {
         // Reads the certificates of the system.
         let limit = self.config.probe_timeout;
-        let prober = tokio::task::spawn_blocking(move || Prober::new(limit)).await;
-        let prober = prober.map_err(|_| Lost::Ended)?.map_err(|error| {
+        let probers = tokio::task::spawn_blocking(move || {
+            Ok((Prober::inside(limit)?, Prober::outside(limit)?))
+        });
+        let probers = probers.await.map_err(|_| Lost::Ended)?;
+        let (prober, outside) = probers.map_err(|error: reqwest::Error| {
             tracing::error!(error.message = %error.without_url(), "no client for a scan can be made");
             Lost::NoClient
         })?;
-        let (mut services, infrastructure, provider, storage, past) = tokio::join!(
+        let ((mut services, told), infrastructure, provider, storage, past) = tokio::join!(
             self.services(&prober),
             infrastructure::ask(self.state, self.answers_until),
-            self.provider(&prober),
-            self.storage(&prober),
+            self.provider(),
+            self.storage(&outside),
             self.past(),
         );
         let heard = self
@@ -167,7 +169,7 @@ impl<'a> Scanning<'a> {
         let (history, comparison, since) = match &past {
             Past::Last(last) => {
                 let (last, digest) = &**last;
-                keep_versions(last, &mut report);
+                keep_versions(last, &mut report, &told);
                 let since = unhealthy_since(&digest.unhealthy_since, &report);
                 let comparison = compare(last, &report);
                 (History::Since(&last.scan_timestamp), comparison, since)
@@ -198,7 +200,7 @@ impl<'a> Scanning<'a> {
             new_services_found: comparison.new_services.len() as u64,
             configuration_changes: comparison.changes.len() as u64,
             issues_detected: advice.issues,
-            recommendations: advice.recommendations.clone(),
+            recommendations: bounded(&advice.recommendations),
         };
         if !self.keep(now_ms, scanned_by, &report, since).await {
             add_issue(
@@ -206,7 +208,7 @@ impl<'a> Scanning<'a> {
                 "This scan could not be kept, so the next one is compared with an older one: see to the database.",
             );
             report.summary.issues_detected = advice.issues;
-            report.summary.recommendations = advice.recommendations;
+            report.summary.recommendations = bounded(&advice.recommendations);
         }
         tracing::info!(
             scan.by = scanned_by,
@@ -219,8 +221,11 @@ impl<'a> Scanning<'a> {
         Ok(report)
     }
 
-    /// Asks every service.
-    async fn services(&self, prober: &Prober) -> BTreeMap<String, ServiceRecord> {
+    /// Asks every service; says, too, which of them told their version.
+    async fn services(
+        &self,
+        prober: &Prober,
+    ) -> (BTreeMap<String, ServiceRecord>, BTreeSet<String>) {
         let all = self.config.all_services();
         let asked = stream::iter(all).map(|service| async move {
             let verdict =
@@ -234,12 +239,19 @@ impl<'a> Scanning<'a> {
                     )),
                 };
             let at = to_text(now_ms());
-            (service.key.clone(), record(&service, verdict, at))
+            let has_told = verdict.as_ref().is_some_and(|it| it.version.is_some());
+            let record = record(&service, verdict, at);
+            (has_told.then(|| service.key.clone()), (service.key, record))
         });
-        asked.buffer_unordered(PROBES_AT_ONCE).collect().await
+        let asked = asked.buffer_unordered(PROBES_AT_ONCE);
+        let (told, services): (Vec<_>, Vec<_>) = asked.unzip().await;
+        (
+            services.into_iter().collect(),
+            told.into_iter().flatten().collect(),
+        )
     }
 
-    async fn provider(&self, prober: &Prober) -> (AuthProviderRecord, Option<String>) {
+    async fn provider(&self) -> (AuthProviderRecord, Option<String>) {
         let Some(config) = &self.config.auth_provider else {
             let record = AuthProviderRecord {
                 name: "Identity provider".to_owned(),
@@ -249,7 +261,8 @@ impl<'a> Scanning<'a> {
             };
             return (record, None);
         };
-        let asked = self.in_time(provider::ask(prober, config)).await;
+        let asked = provider::ask(config, self.config.probe_timeout);
+        let asked = self.in_time(asked).await;
         let problem = asked.and_then(|answer| answer).err();
         let record = AuthProviderRecord {
             name: config.name.clone(),
@@ -389,5 +402,24 @@ fn record(service: &ServiceConfig, verdict: Option<Verdict>, at: String) -> Serv
         capabilities: service.capabilities.clone(),
         last_health_check: at,
         error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_service_there_can_be_is_asked_at_once() {
+        let service = |n| ServiceConfig {
+            key: format!("s{n}"),
+            ..ServiceConfig::default()
+        };
+        let config = ScanConfig {
+            services: (0..SERVICES_MAX).map(service).collect(),
+            ..ScanConfig::default()
+        };
+        assert!(config.faults().is_empty());
+        assert_eq!(config.all_services().len(), PROBES_AT_ONCE);
     }
 }

@@ -85,8 +85,19 @@ impl Default for ScanConfig {
     }
 }
 
+/// Services that every report has.
+pub(crate) const KNOWN_SERVICES: usize = 7;
+/// Keys of what a report has beside services.
+const SYSTEM_KEYS: [&str; 5] = [
+    "database",
+    "messageBroker",
+    "cacheStore",
+    "authProvider",
+    "documentStorage",
+];
+
 /// The services that every report has: key, name, capabilities.
-const KNOWN: [(&str, &str, &[&str]); 7] = [
+const KNOWN: [(&str, &str, &[&str]); KNOWN_SERVICES] = [
     (
         "svcEngine",
         "Process engine",
@@ -143,6 +154,10 @@ impl ScanConfig {
             } else if TIER_KEYS.contains(&key) {
                 faults.push(format!(
                     "service `{key}` is a tier of this program, which it finds by itself"
+                ));
+            } else if SYSTEM_KEYS.contains(&key) {
+                faults.push(format!(
+                    "service `{key}` has the key of a system that every report names; choose another"
                 ));
             } else if !seen.insert(key) {
                 faults.push(format!("service `{key}` is set twice"));
@@ -305,12 +320,19 @@ mod tests {
                 service("x"),
                 service("x"),
                 service("spindleQuery"),
+                service("database"),
             ],
             scan_timeout: Duration::from_secs(1),
             ..ScanConfig::default()
         };
         let faults = config.faults().join("\n");
-        for word in ["\"a b\"", "`x` is set twice", "`spindleQuery`", "probe"] {
+        for word in [
+            "\"a b\"",
+            "`x` is set twice",
+            "`spindleQuery`",
+            "`database` has the key of a system",
+            "probe",
+        ] {
             assert!(faults.contains(word), "{word}: {faults}");
         }
         assert!(ScanConfig::default().faults().is_empty());

@@ -8,9 +8,6 @@ use super::report::{HealthStatus, ServiceRecord, UNKNOWN};
 use super::settings::TIER_KEYS;
 use crate::platform::Heard;
 
-/// A process that said nothing for longer is not there. They say something every few seconds.
-pub(crate) const HEARD_WITHIN_MS: u64 = 10_000;
-
 /// A tier: its name, the role of a process that is it and nothing else, the parts it cannot do without, what it
 /// provides.
 struct Tier {
@@ -55,44 +52,46 @@ const TIERS: [Tier; 3] = [
 const EVERY_TIER: &str = "serve";
 
 impl Tier {
-    /// What this process lacks to be this tier.
-    fn lacks(&self, heard: &Heard) -> Vec<String> {
-        let missing = &heard.present.missing;
+    /// What this process lacks to be this tier: parts, and why.
+    fn lacks<'a>(&self, heard: &'a Heard) -> Vec<&'a (String, String)> {
         let matters = |part: &str| {
             heard.present.role != EVERY_TIER
                 || self.parts.contains(&part)
                 || !TIERS.iter().any(|tier| tier.parts.contains(&part))
         };
-        missing
-            .iter()
-            .filter(|(part, _)| matters(part))
-            .map(|(part, why)| format!("{part}: {why}"))
-            .collect()
+        let missing = heard.present.missing.iter();
+        missing.filter(|(part, _)| matters(part)).collect()
+    }
+
+    fn look<'a>(&self, heard: &'a [Heard]) -> Look<'a> {
+        let is_ours = |role: &str| [self.role, EVERY_TIER].contains(&role);
+        let ours = heard.iter().filter(|heard| is_ours(&heard.present.role));
+        let there = ours.clone().filter(|heard| heard.is_there());
+        let there: Vec<&Heard> = there.collect();
+        let well = there.iter().find(|heard| self.lacks(heard).is_empty());
+        let last = || ours.min_by_key(|heard| heard.silent_ms);
+        Look {
+            is_well: well.is_some(),
+            shown: well.or(there.first()).copied().or_else(last),
+            there,
+        }
     }
 
     fn record(&self, heard: &[Heard], at: &str) -> ServiceRecord {
-        let ours = heard
-            .iter()
-            .filter(|heard| [self.role, EVERY_TIER].contains(&heard.present.role.as_str()));
-        let ours: Vec<&Heard> = ours.collect();
-        let there: Vec<&Heard> = ours
-            .iter()
-            .copied()
-            .filter(|heard| is_there(heard))
-            .collect();
-        let well = there.iter().find(|heard| self.lacks(heard).is_empty());
-        let error = match (&there[..], well) {
-            (_, Some(_)) => None,
-            ([], None) => Some(match ours.iter().map(|heard| heard.silent_ms).min() {
-                Some(silent_ms) => format!(
-                    "its last process was heard {} s ago and is silent since",
-                    silent_ms / 1000
-                ),
-                None => "no process of this tier was heard".to_owned(),
-            }),
-            ([one, ..], None) => Some(self.lacks(one).join("; ")),
+        let Look {
+            there,
+            is_well,
+            shown,
+        } = self.look(heard);
+        let error = match shown {
+            _ if is_well => None,
+            None => Some("no process of this tier was heard".to_owned()),
+            Some(one) if there.is_empty() => Some(format!(
+                "its last process was heard {} s ago and is silent since",
+                one.silent_ms / 1000
+            )),
+            Some(one) => Some(said(&self.lacks(one))),
         };
-        let shown = well.or(there.first()).or(ours.first());
         let versions: BTreeSet<&str> = there
             .iter()
             .map(|heard| heard.present.version.as_str())
@@ -122,8 +121,20 @@ impl Tier {
     }
 }
 
-fn is_there(heard: &Heard) -> bool {
-    !heard.present.leaves && heard.silent_ms <= HEARD_WITHIN_MS
+/// The processes of one tier.
+struct Look<'a> {
+    /// Those that are there.
+    there: Vec<&'a Heard>,
+    /// Whether one of them lacks nothing.
+    is_well: bool,
+    /// The one that the tier is judged by: one that is well, else one that is there, else the one heard last.
+    shown: Option<&'a Heard>,
+}
+
+/// Parts that are missing, for a person.
+fn said(missing: &[&(String, String)]) -> String {
+    let parts = missing.iter().map(|(part, why)| format!("{part}: {why}"));
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// The tiers by their keys. `None` where nobody listens to processes.
@@ -139,21 +150,37 @@ pub(crate) fn records(heard: Option<&[Heard]>, at: &str) -> BTreeMap<String, Ser
     TIERS.iter().map(record).collect()
 }
 
-/// Processes that are not well beside others of their tier that are, as sentences.
+/// What processes lack that is not said of their tier already, as sentences: a tier that is unhealthy tells what the
+/// process lacks that it is judged by.
 pub(crate) fn limping(heard: &[Heard]) -> Vec<String> {
+    let ill = TIERS.iter().filter_map(|tier| {
+        let look = tier.look(heard);
+        let shown = look.shown.filter(|_| !look.is_well)?;
+        Some((tier, shown))
+    });
+    let ill: Vec<(&Tier, &Heard)> = ill.collect();
     let mut limping = Vec::new();
     for heard in heard.iter().filter(|heard| !heard.present.leaves) {
+        let told = ill.iter().filter(|(_, shown)| std::ptr::eq(*shown, heard));
+        let told: Vec<&Tier> = told.map(|(tier, _)| *tier).collect();
         let present = &heard.present;
         let which = format!("The {} process at {}", present.role, present.endpoint);
-        if !is_there(heard) {
-            limping.push(format!(
-                "{which} fell silent {} s ago without taking its leave: look whether it was killed.",
-                heard.silent_ms / 1000
-            ));
-        } else if !present.missing.is_empty() {
-            let parts = present.missing.iter();
-            let parts: Vec<String> = parts.map(|(part, why)| format!("{part}: {why}")).collect();
-            limping.push(format!("{which} is not ready ({}).", parts.join("; ")));
+        if !heard.is_there() {
+            if told.is_empty() {
+                limping.push(format!(
+                    "{which} fell silent {} s ago without taking its leave: look whether it was killed.",
+                    heard.silent_ms / 1000
+                ));
+            }
+            continue;
+        }
+        let mut missing: Vec<&(String, String)> = present.missing.iter().collect();
+        for tier in told {
+            let lacks = tier.lacks(heard);
+            missing.retain(|part| !lacks.contains(part));
+        }
+        if !missing.is_empty() {
+            limping.push(format!("{which} is not ready ({}).", said(&missing)));
         }
     }
     limping
@@ -162,7 +189,7 @@ pub(crate) fn limping(heard: &[Heard]) -> Vec<String> {
 /// The caches of all processes that are there, those of one name together.
 pub(crate) fn caches(heard: &[Heard]) -> Vec<CacheReport> {
     let mut all: BTreeMap<&str, CacheReport> = BTreeMap::new();
-    let there = heard.iter().filter(|heard| is_there(heard));
+    let there = heard.iter().filter(|heard| heard.is_there());
     for cache in there.flat_map(|heard| &heard.present.caches) {
         let sum = all.entry(&cache.name).or_insert_with(|| CacheReport {
             name: cache.name.clone(),
@@ -190,6 +217,7 @@ pub(crate) mod tests {
     use schemas::control::Present;
 
     use super::*;
+    use crate::platform::HEARD_WITHIN_MS;
 
     /// A process as it is heard.
     pub(crate) fn heard(role: &str, silent_ms: u64, missing: &[(&str, &str)]) -> Heard {
@@ -273,8 +301,46 @@ pub(crate) mod tests {
         assert!(processor.as_deref().unwrap().contains("no process"));
         assert_eq!(query, &None);
         let said = limping(&all);
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].contains("engine: away") && said[1].contains("silent"));
+        assert_eq!(said.len(), 1, "the tier tells of ingest: {said:?}");
+        assert!(said[0].contains("engine: away"));
+        let silent = heard("query", HEARD_WITHIN_MS + 1, &[]);
+        let said = limping(&[heard("query", 0, &[]), silent]);
+        assert!(said.len() == 1 && said[0].contains("silent"), "{said:?}");
+    }
+
+    #[test]
+    fn what_a_tier_tells_of_its_process_is_not_told_twice() {
+        let paused = ("processor", "paused");
+        let away = ("engine", "away");
+        let deaf = ("credentials", "unknown");
+        let well = heard("query", 0, &[]);
+        for (all, expected) in [
+            (vec![heard("query", 0, &[away])], &[][..]),
+            (vec![heard("serve", 0, &[paused])], &[]),
+            (vec![heard("serve", 0, &[away, paused, deaf])], &[]),
+            (
+                vec![heard("query", 0, &[away]), heard("query", 0, &[deaf])],
+                &["(credentials: unknown)"],
+            ),
+            (
+                vec![heard("serve", 0, &[paused, ("engine", "slow")]), well],
+                &[],
+            ),
+            (
+                vec![
+                    heard("serve", 0, &[deaf, paused]),
+                    heard("ingest", 0, &[]),
+                    heard("query", 0, &[]),
+                ],
+                &["(credentials: unknown)"],
+            ),
+        ] {
+            let said = limping(&all);
+            assert_eq!(said.len(), expected.len(), "{said:?}");
+            for (said, expected) in said.iter().zip(expected) {
+                assert!(said.contains(expected), "{said}");
+            }
+        }
     }
 
     #[test]
