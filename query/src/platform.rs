@@ -7,6 +7,7 @@ pub(crate) mod cache;
 pub(crate) mod process;
 pub mod scan;
 
+pub use cache::in_shape_of_clearing;
 pub use process::headers;
 
 use async_trait::async_trait;
@@ -26,10 +27,10 @@ pub trait Processes: Send + Sync {
     fn processes(&self) -> Vec<Heard>;
 
     /// Has every process empty the caches of these names. Returns when all that are known said that they did, or after
-    /// a bounded wait without.
+    /// a bounded wait without. What is under way by then goes on.
     ///
     /// # Errors
-    /// A reason for a person, when the others cannot be told; this process did it then, and no other that is known of.
+    /// A reason for a person, when nothing was done.
     async fn clear(&self, names: &[String]) -> Result<Cleared, String>;
 }
 
@@ -49,15 +50,30 @@ impl Heard {
     }
 }
 
-/// What became of an order to empty caches.
+/// What became of an order to empty caches, as far as was known when the answer was due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleared {
     /// Names the order in the logs of all processes.
     pub order: String,
-    /// Processes that said that they did it, this one among them.
+    /// What became of it in this process.
+    pub here: ClearedHere,
+    /// Whether the other processes were told for certain, or there are none to tell.
+    pub is_told: bool,
+    /// Processes that said that they did it, this one among them if it did.
     pub confirmed: usize,
-    /// Processes that were there.
+    /// Processes that were there, this one among them.
     pub of: usize,
+}
+
+/// What became of an order to empty caches in the process that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClearedHere {
+    /// They hold nothing from before.
+    Done,
+    /// Something could not be read again.
+    Failed,
+    /// It goes on.
+    UnderWay,
 }
 
 /// What is beside the tables: the log, the disk.

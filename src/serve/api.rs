@@ -13,7 +13,7 @@ use axum::response::Response;
 use axum::routing::get;
 use ingest::IngestState;
 use query::QueryState;
-use query::platform::headers;
+use query::platform::{headers, in_shape_of_clearing};
 use schemas::fault::Fault;
 use store::Store;
 use store::builds::Builds;
@@ -229,8 +229,9 @@ fn own_routes(running: &Running) -> Router {
     )
 }
 
-async fn starting() -> Response {
-    fault(Fault::unavailable("the server is starting", 1))
+async fn starting(request: Request) -> Response {
+    let early = Fault::unavailable("the server is starting", 1);
+    in_shape_of_clearing(request.uri().path(), early).unwrap_or_else(fault)
 }
 
 async fn not_found(request: Request) -> Response {
@@ -254,7 +255,7 @@ async fn needs_tables(State(health): State<Health>, request: Request, next: Next
     if health.has(Part::Migrations) {
         next.run(request).await
     } else {
-        starting().await
+        starting(request).await
     }
 }
 

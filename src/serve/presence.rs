@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use processor::{Control, HotView};
-use query::platform::{CORE_CACHE, Cleared, Heard, Processes};
+use query::platform::{CORE_CACHE, Cleared, ClearedHere, Heard, Processes};
 use schemas::control::{CacheReport, ORDERS_REMEMBERED, Present, Word};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Running;
@@ -52,10 +53,13 @@ struct Inner {
     roster: Mutex<Roster>,
     /// Counts what was heard.
     heard: watch::Sender<u64>,
+    /// Orders that were carried out here.
     cleared: Mutex<VecDeque<String>>,
+    /// Orders that this process was asked for itself.
+    begun: Mutex<VecDeque<String>>,
     /// Something has to be said now.
     urge: Notify,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
     hot_runs: Mutex<Option<HotView>>,
 }
 
@@ -89,8 +93,9 @@ impl Presence {
             roster: Mutex::default(),
             heard: watch::Sender::new(0),
             cleared: Mutex::default(),
+            begun: Mutex::default(),
             urge: Notify::new(),
-            turns: Semaphore::new(ORDERS_MAX),
+            turns: Arc::new(Semaphore::new(ORDERS_MAX)),
             hot_runs: Mutex::default(),
         }))
     }
@@ -202,8 +207,9 @@ impl Presence {
 
     /// Does what another process ordered, and says so.
     pub(crate) async fn carry_out(&self, names: &[String], order: &str) {
-        let is_ours = lock(&self.0.cleared).iter().any(|done| done == order);
-        if is_ours || !names.iter().any(|name| name == CORE_CACHE) {
+        let is_in = |orders: &Mutex<VecDeque<String>>| lock(orders).iter().any(|it| it == order);
+        let is_known = is_in(&self.0.cleared) || is_in(&self.0.begun);
+        if is_known || !names.iter().any(|name| name == CORE_CACHE) {
             return;
         }
         if self.0.caches.clear().await {
@@ -213,12 +219,7 @@ impl Presence {
     }
 
     fn did(&self, order: &str) {
-        let mut cleared = lock(&self.0.cleared);
-        cleared.push_back(order.to_owned());
-        while cleared.len() > ORDERS_REMEMBERED {
-            cleared.pop_front();
-        }
-        drop(cleared);
+        remember(&mut lock(&self.0.cleared), order);
         self.0.urge.notify_one();
     }
 
@@ -253,44 +254,34 @@ impl Processes for Presence {
 
     async fn clear(&self, names: &[String]) -> Result<Cleared, String> {
         let deadline = Instant::now() + CLEARED_WITHIN;
-        let turn = tokio::time::timeout_at(deadline.into(), self.0.turns.acquire()).await;
-        let Ok(Ok(_turn)) = turn else {
+        let turn = tokio::time::timeout_at(deadline.into(), self.0.turns.clone().acquire_owned());
+        let Ok(Ok(turn)) = turn.await else {
             return Err("too many such orders are under way; nothing was done".to_owned());
         };
         let order = random_name("order");
+        // Side by side, and each goes on when the answer has to go out before: only the waiting has an end.
+        // The turn is over when the last of them is.
+        let turn = Arc::new(turn);
+        let here = self.clear_here(&order, turn.clone());
+        let others = self.order_others(names, &order, (deadline, turn));
+        // A process alone has nobody who clears meanwhile: it waits longer for its own database.
         let here_until = match self.0.control {
             Some(_) => deadline,
             None => Instant::now() + CLEARED_ALONE_WITHIN,
         };
-        let here = tokio::time::timeout_at(here_until.into(), self.0.caches.clear()).await;
-        let is_done_here = matches!(here, Ok(true));
-        // Its own word comes back to it, too, and is then known to be done.
-        if is_done_here {
-            self.did(&order);
-        }
-        let Some(control) = &self.0.control else {
-            return Ok(Cleared {
-                order,
-                confirmed: usize::from(is_done_here),
-                of: 1,
-            });
+        let here = tokio::time::timeout_at(here_until.into(), here);
+        let (here, (is_told, standing)) = tokio::join!(here, others);
+        let here = match here {
+            Ok(Ok(true)) => ClearedHere::Done,
+            Ok(_) => ClearedHere::Failed,
+            Err(_) => ClearedHere::UnderWay,
         };
-        let word = Word::ClearCaches {
-            names: names.to_vec(),
-            order: order.clone(),
-        };
-        let said = tokio::time::timeout_at(deadline.into(), control.say(&word)).await;
-        if !matches!(said, Ok(Ok(()))) {
+        if !is_told {
             tracing::warn!(
                 control.order = order,
-                "an order to empty caches could not be said to the other processes"
-            );
-            return Err(
-                "the other processes cannot be told now; only this one emptied its caches"
-                    .to_owned(),
+                "an order to empty caches could not be said to the other processes for certain"
             );
         }
-        let standing = self.carried_out(&order, deadline).await;
         if standing.confirmed < standing.of {
             tracing::warn!(
                 control.order = order,
@@ -301,9 +292,70 @@ impl Processes for Presence {
         }
         Ok(Cleared {
             order,
-            confirmed: standing.confirmed + usize::from(is_done_here),
+            here,
+            is_told,
+            confirmed: standing.confirmed + usize::from(here == ClearedHere::Done),
             of: standing.of + 1,
         })
+    }
+}
+
+impl Presence {
+    /// Begins to empty the caches of this process; whoever waits hears whether they hold nothing from before.
+    fn clear_here(&self, order: &str, turn: Arc<OwnedSemaphorePermit>) -> JoinHandle<bool> {
+        let (presence, order) = (self.clone(), order.to_owned());
+        // Its own word comes back to it, too.
+        presence.begin(&order);
+        tokio::spawn(async move {
+            let _turn = turn;
+            let is_done = presence.0.caches.clear().await;
+            if is_done {
+                presence.did(&order);
+            }
+            is_done
+        })
+    }
+
+    /// Tells the others; says whether they were told for certain, and how far they have come at the deadline.
+    async fn order_others(
+        &self,
+        names: &[String],
+        order: &str,
+        (deadline, turn): (Instant, Arc<OwnedSemaphorePermit>),
+    ) -> (bool, Standing) {
+        let Some(control) = self.0.control.clone() else {
+            return (true, Standing::default());
+        };
+        let word = Word::ClearCaches {
+            names: names.to_vec(),
+            order: order.to_owned(),
+        };
+        let said_in = turn.clone();
+        let said = tokio::spawn(async move {
+            let _turn = said_in;
+            let said = tokio::time::timeout(SAYING_MAX, control.say(&word)).await;
+            matches!(said, Ok(Ok(())))
+        });
+        let said = tokio::time::timeout_at(deadline.into(), said).await;
+        let is_told = matches!(said, Ok(Ok(true)));
+        // Nobody has to be waited for who was not told.
+        let until = if is_told { deadline } else { Instant::now() };
+        let standing = self.carried_out(order, until).await;
+        drop(turn);
+        (is_told, standing)
+    }
+
+    /// This process works at an order of its own.
+    fn begin(&self, order: &str) {
+        remember(&mut lock(&self.0.begun), order);
+    }
+}
+
+/// Adds an order; forgets the oldest of more than are remembered.
+fn remember(orders: &mut VecDeque<String>, order: &str) {
+    orders.push_back(order.to_owned());
+    while orders.len() > ORDERS_REMEMBERED {
+        orders.pop_front();
     }
 }
 

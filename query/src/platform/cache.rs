@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{CORE_CACHE, Cleared};
+use super::{CORE_CACHE, Cleared, ClearedHere};
 use crate::access::Caller;
 use crate::error::{Refusal, with_headers};
 use crate::params::{Pairs, check_encoding};
@@ -24,6 +24,8 @@ mod list;
 
 pub(crate) use list::{__path_list, list};
 
+/// Where caches are cleared.
+const CLEAR_PATH: &str = "/api/internal/cache/clear";
 /// Names in one request: there is one (X1).
 const NAMES_MAX: usize = 100;
 /// Invalid names that the message repeats; all of them are in the answer.
@@ -137,7 +139,7 @@ impl IntoResponse for Refused {
         (status = 403, description = "Not a token with the role `admin`, or one limited to projects", body = ClearAnswer),
         (status = 413, description = "The body is too large", body = ClearAnswer),
         (status = 415, description = "The body is not `Content-Type: application/json`", body = ClearAnswer),
-        (status = 503, description = "The credential cannot be checked, or nothing could be emptied, or only in the process that was asked", body = ClearAnswer, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 503, description = "The credential cannot be checked, or the process that was asked did not empty its caches in time, or it is not certain that the others were told; the message says what was done", body = ClearAnswer, headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(("bearer" = [])))]
 pub(crate) async fn clear(State(state): State<QueryState>, request: Request) -> Response {
@@ -173,9 +175,35 @@ async fn asked(
         Fault::new(413, "body_too_large", message)
     })?;
     let names = known(names_in(&body)?)?;
-    let cleared = state.processes()?.clear(&names).await;
-    tell(&caller, &names, &cleared);
+    // Nobody is asked where there is nobody to ask.
+    state.processes()?;
+    let (state, by, ordered) = (state.clone(), caller.who(), names.clone());
+    // A client that goes away stops neither the order nor the line that says who gave it.
+    let order = tokio::spawn(async move {
+        let cleared = state.processes().map_err(|fault| fault.message);
+        let cleared = match cleared {
+            Ok(processes) => processes.clear(&ordered).await,
+            Err(reason) => Err(reason),
+        };
+        tell(&by, &ordered, &cleared);
+        cleared
+    });
+    let cleared = order.await.unwrap_or_else(|error| {
+        tracing::error!(error.message = %error, "an order to empty caches ended without a result");
+        Err("what became of the order is not known; give it again".to_owned())
+    });
     answered(names, cleared)
+}
+
+/// A fault before there is anybody to ask, in the shape of the clearing where the request is for it, else given back.
+///
+/// # Errors
+/// The fault, for any other path.
+pub fn in_shape_of_clearing(path: &str, fault: Fault) -> Result<Response, Fault> {
+    match path {
+        CLEAR_PATH => Ok(Refused::from(fault).into_response()),
+        _ => Err(fault),
+    }
 }
 
 /// The header is required here.
@@ -250,15 +278,13 @@ fn answered(
 ) -> Result<Json<ClearAnswer>, Refused> {
     let cleared = cleared.map_err(|reason| Fault::unavailable(reason, RETRY_S))?;
     let Cleared { confirmed, of, .. } = cleared;
-    if confirmed == 0 {
-        let message = "what is kept in memory could not be read again; it will be as soon as the database answers";
-        return Err(Fault::unavailable(message, RETRY_S).into());
+    let is_known_everywhere = confirmed == of && of > 1;
+    if cleared.here != ClearedHere::Done || !(cleared.is_told || is_known_everywhere) {
+        return Err(Fault::unavailable(not_cleared(&cleared), RETRY_S).into());
     }
     let processes = if of == 1 { "process" } else { "processes" };
     let message = if confirmed < of {
-        format!(
-            "cleared in {confirmed} of {of} {processes}; the others have not said so yet and do it as soon as they hear of it"
-        )
+        format!("cleared in {confirmed} of {of} {processes}; the others have not confirmed it")
     } else {
         format!("cleared in {confirmed} of {of} {processes}")
     };
@@ -271,9 +297,35 @@ fn answered(
     }))
 }
 
+/// What was done and what was not, where it is too little to be called cleared.
+fn not_cleared(cleared: &Cleared) -> String {
+    let Cleared { confirmed, of, .. } = *cleared;
+    let (is_here, here) = match cleared.here {
+        ClearedHere::Done => (1, "this process emptied its caches"),
+        ClearedHere::Failed => (
+            0,
+            "this process could not read its caches again and does so as soon as the database answers",
+        ),
+        ClearedHere::UnderWay => (0, "this process has not finished emptying its caches yet"),
+    };
+    let (confirmed, others) = (
+        confirmed.saturating_sub(is_here),
+        of.saturating_sub(1).max(confirmed.saturating_sub(is_here)),
+    );
+    let there = match (cleared.is_told, others) {
+        (false, _) => {
+            format!(
+                "it is not certain that the others were told; {confirmed} of {others} confirmed it"
+            )
+        }
+        (true, 0) => return here.to_owned(),
+        (true, _) => format!("{confirmed} of {others} others confirmed it"),
+    };
+    format!("{here}; {there}")
+}
+
 /// Says who did it. When is said by the line itself.
-fn tell(caller: &Caller, names: &[String], cleared: &Result<Cleared, String>) {
-    let by = caller.who();
+fn tell(by: &str, names: &[String], cleared: &Result<Cleared, String>) {
     let names = names.join(",");
     match cleared {
         Ok(cleared) => tracing::info!(
@@ -281,22 +333,25 @@ fn tell(caller: &Caller, names: &[String], cleared: &Result<Cleared, String>) {
             audit.by = by,
             audit.order = cleared.order,
             audit.names = names,
+            audit.here = ?cleared.here,
+            audit.told = cleared.is_told,
             audit.confirmed = cleared.confirmed,
             audit.processes = cleared.of,
-            "caches were cleared"
+            "caches were ordered to be cleared"
         ),
         Err(reason) => tracing::info!(
             audit.action = "cache_clear",
             audit.by = by,
             audit.names = names,
             audit.failure = reason,
-            "caches were not cleared everywhere"
+            "caches were not cleared"
         ),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ClearedHere::{Done, Failed, UnderWay};
     use serde_json::json;
 
     use super::*;
@@ -335,6 +390,22 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_fault_of_the_clearing_has_its_shape_and_any_other_has_not() {
+        let early = || Fault::unavailable("the server is starting", 1);
+        let response = in_shape_of_clearing(CLEAR_PATH, early()).unwrap();
+        assert_eq!(response.status(), 503);
+        assert!(response.headers().contains_key("retry-after"));
+        let body = to_bytes(response.into_body(), BODY_BYTES).await.unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(
+            (&body["status"], &body["message"]),
+            (&json!("error"), &json!("the server is starting"))
+        );
+        assert!(body["timestamp"].is_string());
+        assert!(in_shape_of_clearing("/api/runs", early()).is_err());
+    }
+
     #[test]
     fn a_name_that_no_cache_has_keeps_all_of_them_full() {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -347,25 +418,58 @@ mod tests {
 
     #[test]
     fn the_answer_says_how_many_did_it() {
-        let cleared = |confirmed, of| {
+        let cleared = |here, is_told, confirmed, of| {
             let order = "o".to_owned();
             let cleared = Cleared {
                 order,
+                here,
+                is_told,
                 confirmed,
                 of,
             };
             answered(vec![CORE_CACHE.to_owned()], Ok(cleared))
         };
-        let said = |confirmed, of| cleared(confirmed, of).unwrap().0.message;
-        assert_eq!(said(1, 1), "cleared in 1 of 1 process");
-        assert!(said(2, 3).starts_with("cleared in 2 of 3 processes; the others"));
-        let Err(none) = cleared(0, 1) else {
-            panic!("nothing was cleared")
-        };
+        let said = |told, confirmed, of| cleared(Done, told, confirmed, of).unwrap().0.message;
+        assert_eq!(said(true, 1, 1), "cleared in 1 of 1 process");
+        assert_eq!(said(false, 2, 2), "cleared in 2 of 2 processes");
         assert_eq!(
-            (none.fault.status, none.fault.retry_after_s),
-            (503, Some(2))
+            said(true, 2, 3),
+            "cleared in 2 of 3 processes; the others have not confirmed it"
         );
+        for (here, is_told, confirmed, of, said) in [
+            (Failed, true, 0, 1, "as soon as the database answers"),
+            (Failed, true, 2, 3, "; 2 of 2 others confirmed it"),
+            (
+                UnderWay,
+                true,
+                0,
+                1,
+                "has not finished emptying its caches yet",
+            ),
+            (UnderWay, true, 1, 3, "; 1 of 2 others confirmed it"),
+            (
+                Done,
+                false,
+                1,
+                1,
+                "not certain that the others were told; 0 of 0 confirmed it",
+            ),
+            (
+                Done,
+                false,
+                2,
+                3,
+                "not certain that the others were told; 1 of 2 confirmed it",
+            ),
+            (Failed, false, 0, 3, "told; 0 of 2 confirmed it"),
+        ] {
+            let Err(not) = cleared(here, is_told, confirmed, of) else {
+                panic!("not cleared: {said}")
+            };
+            assert_eq!((not.fault.status, not.fault.retry_after_s), (503, Some(2)));
+            let message = not.fault.message;
+            assert!(message.ends_with(said), "{message}");
+        }
         let Err(untold) = answered(Vec::new(), Err("deaf".to_owned())) else {
             panic!("the others were not told")
         };

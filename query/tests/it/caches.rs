@@ -1,18 +1,21 @@
 //! What the answer says of how it went in the processes of the deployment.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use prometheus::Registry;
 use query::QueryState;
-use query::platform::{CORE_CACHE, Cleared, Heard, Processes};
+use query::platform::{CORE_CACHE, Cleared, ClearedHere, Heard, Processes};
 use schemas::credential::Role;
 use serde_json::{Value, json};
 use store::credentials::Credentials;
 use store::prices::Prices;
 use store::{Store, StoreConfig};
+use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use crate::routes::Tier;
@@ -22,6 +25,10 @@ use crate::routes::Tier;
 struct Others {
     ordered: Mutex<Vec<String>>,
     outcome: Mutex<Option<Result<(usize, usize), String>>>,
+    /// They do it when they may go on.
+    waits: AtomicBool,
+    goes_on: Notify,
+    done: Notify,
 }
 
 #[async_trait]
@@ -32,11 +39,21 @@ impl Processes for Others {
 
     async fn clear(&self, names: &[String]) -> Result<Cleared, String> {
         self.ordered.lock().unwrap().extend_from_slice(names);
+        if self.waits.load(Ordering::SeqCst) {
+            self.goes_on.notified().await;
+        }
+        self.done.notify_one();
         let outcome = self.outcome.lock().unwrap().clone();
         let (confirmed, of) = outcome.unwrap_or(Ok((1, 1)))?;
+        let here = match confirmed {
+            0 => ClearedHere::Failed,
+            _ => ClearedHere::Done,
+        };
         let order = "order".to_owned();
         Ok(Cleared {
             order,
+            here,
+            is_told: true,
             confirmed,
             of,
         })
@@ -62,7 +79,7 @@ async fn an_answer_says_how_many_processes_did_it_and_a_failure_keeps_its_shape(
     let admin = tier.token(Role::Admin, None).await;
     let others = Arc::new(Others::default());
     let state = tier.state.clone().with_processes(others.clone());
-    let too_few = "cleared in 2 of 3 processes; the others";
+    let too_few = "cleared in 2 of 3 processes; the others have not confirmed it";
     for (outcome, expected, said) in [
         (Ok((1, 1)), 200, "cleared in 1 of 1 process"),
         (Ok((3, 3)), 200, "cleared in 3 of 3 processes"),
@@ -94,6 +111,27 @@ async fn an_answer_says_how_many_processes_did_it_and_a_failure_keeps_its_shape(
     let (status, headers, answer) = clear(&tier.state, &admin).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "knows of nobody");
     assert!(headers.contains_key("retry-after") && answer["status"] == "error");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_stops_no_order() {
+    let tier = Tier::new().await;
+    let admin = tier.token(Role::Admin, None).await;
+    let others = Arc::new(Others::default());
+    others.waits.store(true, Ordering::SeqCst);
+    let state = tier.state.clone().with_processes(others.clone());
+    let ordered = async {
+        while others.ordered.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        answer = clear(&state, &admin) => panic!("{answer:?}"),
+        () = ordered => {}
+    }
+    others.goes_on.notify_one();
+    let done = tokio::time::timeout(Duration::from_secs(30), others.done.notified());
+    done.await.expect("the order goes on");
 }
 
 #[tokio::test]

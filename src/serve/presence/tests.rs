@@ -17,6 +17,9 @@ struct Process {
     entries: Arc<AtomicU64>,
     /// Its cache cannot be read again.
     is_away: Arc<AtomicBool>,
+    /// Its cache is read again only after a permit is there, if it hangs.
+    hangs: Arc<AtomicBool>,
+    goes_on: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
@@ -29,16 +32,24 @@ impl Process {
             Arc::new(AtomicBool::new(false)),
         );
         let (read, emptied, fails) = (entries.clone(), entries.clone(), is_away.clone());
+        let hangs = Arc::new(AtomicBool::new(false));
+        let goes_on = Arc::new(Semaphore::new(0));
+        let (waits, until) = (hangs.clone(), goes_on.clone());
         let report = move || CacheReport {
             entries: read.load(Ordering::Relaxed),
             ..nothing()
         };
         caches.add_read_again(CacheName::Credentials, report, move || {
             let is_away = fails.load(Ordering::Relaxed);
-            if !is_away {
-                emptied.store(0, Ordering::Relaxed);
-            }
+            let waits = waits.load(Ordering::Relaxed);
+            let (emptied, until) = (emptied.clone(), until.clone());
             async move {
+                if waits {
+                    until.acquire().await.unwrap().forget();
+                }
+                if !is_away {
+                    emptied.store(0, Ordering::Relaxed);
+                }
                 match is_away {
                     true => Err(StoreError::Unavailable("away".to_owned())),
                     false => Ok(()),
@@ -52,6 +63,8 @@ impl Process {
             control,
             entries,
             is_away,
+            hangs,
+            goes_on,
             stop: CancellationToken::new(),
         }
     }
@@ -137,6 +150,46 @@ async fn an_order_reaches_every_process_and_says_who_did_not_do_it() {
     here.is_away.store(true, Ordering::Relaxed);
     let cleared = here.clear().await;
     assert_eq!((cleared.confirmed, cleared.of), (1, 2));
+    assert_eq!((cleared.here, cleared.is_told), (ClearedHere::Failed, true));
+    here.stop.cancel();
+    there.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_is_slow_here_is_told_at_once_and_carried_out_after_the_answer() {
+    let log = MemoryLog::new(1);
+    let [here, there] = [Role::Query, Role::Ingest].map(|role| Process::new(&log, role));
+    here.run();
+    there.run();
+    here.knows(2).await;
+    here.hangs.store(true, Ordering::Relaxed);
+    let cleared = here.clear().await;
+    assert_eq!(
+        (cleared.here, cleared.is_told),
+        (ClearedHere::UnderWay, true)
+    );
+    assert_eq!((cleared.confirmed, cleared.of), (1, 2));
+    assert_eq!(there.entries.load(Ordering::Relaxed), 0);
+    assert_eq!(here.entries.load(Ordering::Relaxed), 7);
+    here.goes_on.add_permits(1);
+    let done = async {
+        while here.presence.present().cleared != [cleared.order.as_str()] {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), done)
+        .await
+        .unwrap();
+    assert_eq!(here.entries.load(Ordering::Relaxed), 0);
+    let turns = || here.presence.0.turns.available_permits();
+    let free = async {
+        while turns() != ORDERS_MAX {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), free)
+        .await
+        .unwrap();
     here.stop.cancel();
     there.stop.cancel();
 }
