@@ -298,7 +298,8 @@ async fn every_kind_of_answer_has_its_verdict() {
         json!({"used": "3.0 MiB", "available": "9.0 MiB"})
     );
     assert!(recommends(&report, "first scan") && recommends(&report, "`svcCms`"));
-    assert!(recommends(&report, "not ready (processor: paused)"));
+    assert!(recommends(&report, "is unhealthy: processor: paused"));
+    assert!(!recommends(&report, "not ready"), "told once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
