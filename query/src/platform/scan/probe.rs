@@ -160,4 +160,44 @@ mod tests {
         }
         assert!(!is_json("text/html") && !is_json("") && !is_json("text/json-like"));
     }
+
+    /// What runs in a process of its own, whose environment names a proxy.
+    const PROXIED: &str = "SPINDLE_TEST_PROXIED";
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn systems_of_others_are_asked_over_the_proxy_of_the_environment_and_services_are_not() {
+        let limit = Duration::from_secs(20);
+        if std::env::var_os(PROXIED).is_some() {
+            let away: Url = "http://nobody.invalid/a".parse().unwrap();
+            let outside = Prober::outside(limit).unwrap();
+            let answered = outside.get(&away, "*/*", 100).await.unwrap();
+            assert_eq!(answered.body.unwrap(), b"http://nobody.invalid/a");
+            let inside = Prober::inside(limit).unwrap();
+            assert!(inside.get(&away, "*/*", 100).await.is_err());
+            return;
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("http://{}", listener.local_addr().unwrap());
+        let asked = |uri: axum::http::Uri| async move { uri.to_string() };
+        let router = axum::Router::new().fallback(asked);
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let child = tokio::task::spawn_blocking(move || {
+            let name = "systems_of_others_are_asked_over_the_proxy_of_the_environment_and_services_are_not";
+            std::process::Command::new(std::env::current_exe().unwrap())
+                .args([&format!("platform::scan::probe::tests::{name}"), "--exact"])
+                .env("http_proxy", proxy)
+                .env(PROXIED, "yes")
+                .env_remove("NO_PROXY")
+                .env_remove("no_proxy")
+                .env_remove("REQUEST_METHOD")
+                .output()
+                .unwrap()
+        });
+        let child = child.await.unwrap();
+        let said = String::from_utf8_lossy(&child.stdout).into_owned();
+        assert!(
+            child.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+    }
 }
