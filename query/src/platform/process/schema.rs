@@ -36,8 +36,9 @@ impl Schema {
     /// # Errors
     /// What is wrong with it, for a person.
     pub(super) fn compile(schema: &Value) -> Result<Self, String> {
-        if !schema.is_object() && !schema.is_boolean() {
-            return Err("a schema has to be an object or a boolean".to_owned());
+        // `true` and `false` are schemas too, of processes that take anything or that nobody can start.
+        if !schema.is_object() {
+            return Err("a schema has to be an object".to_owned());
         }
         let patterns = PatternOptions::fancy_regex()
             .backtrack_limit(BACKTRACKS)
@@ -142,7 +143,8 @@ mod tests {
     #[test]
     fn what_is_no_schema_or_refers_elsewhere_is_refused_with_a_reason() {
         for (schema, named) in [
-            (json!(7), "object or a boolean"),
+            (json!(7), "an object"),
+            (json!(false), "an object"),
             (json!({"type": "thing"}), "type"),
             (json!({"properties": {"a": {"minLength": -1}}}), "minLength"),
             (json!({"$ref": "https://example.org/other.json"}), "other"),

@@ -58,7 +58,7 @@ pub(crate) struct Started {
     /// Name of the process.
     process_definition_name: String,
     /// Active tokens of the instance: one at each node it starts at.
-    #[schema(value_type = Vec<Token>)]
+    #[schema(value_type = Vec<ProcessToken>)]
     tokens: Box<RawValue>,
     /// State of the instance.
     #[schema(example = "STARTED")]
@@ -73,7 +73,7 @@ pub(crate) struct Started {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code, reason = "documents what is stored as JSON")]
-pub(crate) struct Token {
+pub(crate) struct ProcessToken {
     /// Unique in the deployment, and exact in JavaScript.
     id: u64,
     /// `ACTIVE`.
