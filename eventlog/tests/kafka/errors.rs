@@ -111,10 +111,15 @@ async fn a_producer_that_was_given_up_is_made_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_that_takes_too_long_is_answered_in_time() {
     let (mock, mut config) = mock();
-    config.append_timeout = Duration::from_secs(1);
+    config.append_timeout = Duration::from_secs(2);
     let log = open(&config).await;
-    append(&log, 1).await;
-    mock.broker_round_trip_time(-1, Duration::from_secs(8))
+    // On a busy computer the first one may take as long.
+    let first = record("app", "first");
+    patiently("an append", async {
+        while log.append(first.clone()).await.is_err() {}
+    })
+    .await;
+    mock.broker_round_trip_time(-1, Duration::from_secs(20))
         .unwrap();
     let asked = Instant::now();
     let refused = log.append(record("app", "slow")).await;
@@ -123,7 +128,7 @@ async fn an_append_that_takes_too_long_is_answered_in_time() {
         "{refused:?}"
     );
     assert!(
-        asked.elapsed() < Duration::from_secs(2),
+        asked.elapsed() < Duration::from_secs(10),
         "{:?}",
         asked.elapsed()
     );
