@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_identifier_is_made_once_and_for_all_of_project_app_and_name() {
-        let process = |name: &str| json!({"name": name, "schema": true});
+        let process = |name: &str| json!({"name": name, "schema": {}});
         let uuid = |name: &str| with(process(name)).unwrap().processes[0].uuid.clone();
         assert_eq!(uuid("Order"), uuid("Order"));
         assert_ne!(uuid("Order"), uuid("Order "));
