@@ -271,14 +271,6 @@ fn within(all: Projects, chosen: Option<&str>) -> Result<Projects, Fault> {
     }
 }
 
-/// Whether `project` is one of `projects`.
-pub(crate) fn reaches(projects: &Projects, project: &str) -> bool {
-    match projects {
-        Projects::All => true,
-        Projects::Only(projects) => projects.iter().any(|known| known == project),
-    }
-}
-
 /// Whether this is one project and no more: then an answer does not name it.
 pub(crate) fn is_one(projects: &Projects) -> bool {
     matches!(projects, Projects::Only(projects) if projects.len() == 1)

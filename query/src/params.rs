@@ -2,9 +2,9 @@
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
 use schemas::fault::Fault;
 use schemas::filter::invalid_parameter;
@@ -159,8 +159,33 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LargeJsonBody<T> {
     }
 }
 
+/// Whether a body may be read, where its `Content-Type` is required.
+pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
+    match headers.get(CONTENT_TYPE) {
+        Some(kind) if is_json(kind) => check_encoding(headers),
+        _ => Err(not_json()),
+    }
+}
+
+fn is_json(kind: &HeaderValue) -> bool {
+    let kind = kind.to_str().unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+fn not_json() -> Fault {
+    let message = "the body has to be `Content-Type: application/json`";
+    Fault::new(415, "unsupported_media_type", message)
+}
+
+/// The 413 of a body that has more bytes than this, or ends too early.
+pub(crate) fn too_large(most_bytes: usize) -> Fault {
+    let message = format!("the body is cut off or has more than {most_bytes} bytes");
+    Fault::new(413, "body_too_large", message)
+}
+
 /// Bodies that are packed in a way that is known are unpacked before they come here.
-pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
+fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
     match headers.get(CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
             let message = "the body may be packed with gzip, deflate, br or zstd, once";
@@ -175,23 +200,13 @@ async fn json_of<T: DeserializeOwned>(
     most_bytes: usize,
 ) -> Result<T, Refusal> {
     let (parts, body) = request.into_parts();
-    let kind = parts
-        .headers
-        .get(CONTENT_TYPE)
-        .map(|kind| kind.to_str().unwrap_or_default());
-    let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
-    if essence.is_some_and(|kind| !kind.eq_ignore_ascii_case("application/json")) {
-        let message = "the body has to be `Content-Type: application/json`";
-        return Err(Fault::new(415, "unsupported_media_type", message).into());
+    let kind = parts.headers.get(CONTENT_TYPE);
+    if kind.is_some_and(|kind| !is_json(kind)) {
+        return Err(not_json().into());
     }
     check_encoding(&parts.headers)?;
-    let bytes = axum::body::to_bytes(body, most_bytes).await.map_err(|_| {
-        Fault::new(
-            413,
-            "body_too_large",
-            format!("the body is cut off or has more than {most_bytes} bytes"),
-        )
-    })?;
+    let bytes = axum::body::to_bytes(body, most_bytes).await;
+    let bytes = bytes.map_err(|_| too_large(most_bytes))?;
     // No body at all is the value that is none, where there may be none.
     let bytes = if bytes.is_empty() {
         "null".into()

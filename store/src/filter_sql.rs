@@ -23,6 +23,16 @@ pub enum Projects {
     Only(Vec<String>),
 }
 
+impl Projects {
+    /// Whether `project` is one of them.
+    pub fn has(&self, project: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(projects) => projects.iter().any(|known| known == project),
+        }
+    }
+}
+
 /// The value of one parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {

@@ -13,7 +13,7 @@ use store::filter_sql::Projects;
 use store::jobs::{Asked, JOBS_LISTED_MAX, JobKind, NewJob};
 
 use super::no_project;
-use crate::access::{Caller, reaches};
+use crate::access::Caller;
 use crate::error::{FaultBody, Refusal};
 use crate::params::{JsonBody, Pairs, PathId};
 use crate::state::{QueryState, now_ms};
@@ -287,7 +287,7 @@ async fn find(
 ) -> Result<store::jobs::Job, Refusal> {
     let found = state.store().jobs().get(id).await?;
     Ok(found
-        .filter(|job| reaches(reached, &job.project_id))
+        .filter(|job| reached.has(&job.project_id))
         .ok_or_else(|| no_job(id))?)
 }
 
@@ -300,7 +300,7 @@ async fn check_project(
     reached: &Projects,
     project: &str,
 ) -> Result<(), Refusal> {
-    if !reaches(reached, project) {
+    if !reached.has(project) {
         return Err(Fault::forbidden("this token does not reach that project").into());
     }
     let mut known = state.credentials().projects().await?.into_iter();
@@ -337,7 +337,7 @@ async fn check_known(
         // Of the projects it is about, and never of one that the token does not reach (T1).
         let is_known = known.iter().any(|known| {
             known.default_app == app
-                && reaches(reached, &known.project_id)
+                && reached.has(&known.project_id)
                 && project.is_none_or(|project| project == known.project_id)
         });
         if !is_known {

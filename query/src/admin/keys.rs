@@ -13,7 +13,7 @@ use store::filter_sql::Projects;
 use utoipa::ToSchema;
 
 use super::{Revoked, check_name, instant, no_project, refused, revoked};
-use crate::access::{Caller, reaches};
+use crate::access::Caller;
 use crate::error::{FaultBody, Refusal};
 use crate::params::{JsonBody, Pairs, PathId};
 use crate::state::QueryState;
@@ -133,7 +133,7 @@ pub(crate) async fn list(
         .await?
         .into_iter();
     let data = found
-        .filter(|key| reaches(&projects, &key.project_id))
+        .filter(|key| projects.has(&key.project_id))
         .map(Key::from)
         .collect();
     Ok(Json(KeyList { data }))
@@ -168,7 +168,7 @@ pub(crate) async fn make(
         let message = "`project_id` has to be 1 to 64 of a-z, 0-9 and -";
         return Err(Fault::bad_request("invalid_body", message).into());
     }
-    if !reaches(&projects, &body.project_id) {
+    if !projects.has(&body.project_id) {
         return Err(Fault::forbidden("this token does not reach that project").into());
     }
     let mut known = state.credentials().projects().await?.into_iter();
@@ -218,7 +218,7 @@ pub(crate) async fn revoke(
         Projects::All => true,
         limited => {
             let mut keys = state.credentials().keys(None).await?.into_iter();
-            keys.any(|key| key.id == id && reaches(limited, &key.project_id))
+            keys.any(|key| key.id == id && limited.has(&key.project_id))
         }
     };
     let was_found = is_reached && state.credentials().revoke_key(&id).await.map_err(refused)?;

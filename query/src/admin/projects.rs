@@ -11,7 +11,7 @@ use store::credentials::ProjectRecord;
 use utoipa::ToSchema;
 
 use super::{instant, refused};
-use crate::access::{Caller, reaches};
+use crate::access::Caller;
 use crate::error::{FaultBody, Refusal};
 use crate::params::{JsonBody, Pairs};
 use crate::state::QueryState;
@@ -105,7 +105,7 @@ pub(crate) async fn list(
     pairs.only([])?;
     let found = state.credentials().projects().await?.into_iter();
     let data = found
-        .filter(|project| reaches(&projects, &project.project_id))
+        .filter(|project| projects.has(&project.project_id))
         .map(Project::from)
         .collect();
     Ok(Json(ProjectList { data }))
@@ -134,7 +134,7 @@ pub(crate) async fn put(
     let projects = caller.administered()?;
     pairs.only([])?;
     check(&body)?;
-    if !reaches(&projects, &body.project_id) {
+    if !projects.has(&body.project_id) {
         return Err(Fault::forbidden("this token does not reach that project").into());
     }
     let known = state.credentials().projects().await?;

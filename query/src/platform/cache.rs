@@ -4,7 +4,6 @@ use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use schemas::fault::Fault;
@@ -17,7 +16,7 @@ use utoipa::ToSchema;
 use super::{CORE_CACHE, Cleared, ClearedHere};
 use crate::access::Caller;
 use crate::error::{Refusal, with_headers};
-use crate::params::{Pairs, check_encoding};
+use crate::params::{Pairs, check_json, too_large};
 use crate::state::{QueryState, now_ms};
 
 mod list;
@@ -168,12 +167,9 @@ async fn asked(
     caller.administers_all()?;
     let pairs = Pairs::from_request_parts(parts, state).await;
     pairs.map_err(fault)?.only([])?;
-    check_kind(parts)?;
-    check_encoding(&parts.headers)?;
-    let body = to_bytes(body, BODY_BYTES).await.map_err(|_| {
-        let message = format!("the body is cut off or has more than {BODY_BYTES} bytes");
-        Fault::new(413, "body_too_large", message)
-    })?;
+    check_json(&parts.headers)?;
+    let body = to_bytes(body, BODY_BYTES).await;
+    let body = body.map_err(|_| too_large(BODY_BYTES))?;
     let names = known(names_in(&body)?)?;
     // Nobody is asked where there is nobody to ask.
     state.processes()?;
@@ -204,18 +200,6 @@ pub fn in_shape_of_clearing(path: &str, fault: Fault) -> Result<Response, Fault>
         CLEAR_PATH => Ok(Refused::from(fault).into_response()),
         _ => Err(fault),
     }
-}
-
-/// The header is required here.
-fn check_kind(parts: &Parts) -> Result<(), Fault> {
-    let kind = parts.headers.get(CONTENT_TYPE);
-    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") {
-        return Ok(());
-    }
-    let message = "the body has to be `Content-Type: application/json`";
-    Err(Fault::new(415, "unsupported_media_type", message))
 }
 
 /// The names in a body, in order.

@@ -50,8 +50,7 @@ impl Recent {
         uuid: &str,
     ) -> Option<InstanceRecord> {
         let one = self.by_uuid.get(uuid)?;
-        let is_it =
-            reaches(projects, &one.project_id) && app_id.is_none_or(|app| app == one.app_id);
+        let is_it = projects.has(&one.project_id) && app_id.is_none_or(|app| app == one.app_id);
         is_it.then(|| InstanceRecord::clone(&one))
     }
 
@@ -65,7 +64,7 @@ impl Recent {
         let known: HashSet<String> = page.iter().map(|one| one.uuid.clone()).collect();
         let recent = self.by_uuid.iter().map(|(_, one)| one);
         let missing = recent.filter(|one| {
-            !known.contains(&one.uuid) && reaches(projects, &one.project_id) && query.asks_for(one)
+            !known.contains(&one.uuid) && projects.has(&one.project_id) && query.asks_for(one)
         });
         let mut all = page;
         all.extend(missing.map(|one| InstanceRecord {
@@ -75,13 +74,6 @@ impl Recent {
         all.sort_by_cached_key(|one| Reverse((one.started_at, one.uuid.clone())));
         all.truncate(query.limit);
         all
-    }
-}
-
-fn reaches(projects: &Projects, project: &str) -> bool {
-    match projects {
-        Projects::All => true,
-        Projects::Only(projects) => projects.iter().any(|known| known == project),
     }
 }
 

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::check_text;
 use super::definition::{Definition, Process, PutBuild};
-use crate::access::{Caller, is_one, reaches};
+use crate::access::{Caller, is_one};
 use crate::error::{FaultBody, Refusal};
 use crate::params::{LargeJsonBody, Pairs, PathId, PathIds};
 use crate::state::{QueryState, now_ms};
@@ -291,10 +291,10 @@ async fn registered(
 /// The project that a build is registered in.
 fn project_of(administered: &Projects, given: Option<&str>) -> Result<String, Fault> {
     match (given, administered) {
-        (Some(given), all) if reaches(all, given) => Ok(given.to_owned()),
+        (Some(given), all) if all.has(given) => Ok(given.to_owned()),
         (Some(_), _) => Err(Fault::forbidden("this token does not reach that project")),
         (None, Projects::Only(projects)) if is_one(administered) => Ok(projects.concat()),
-        (None, all) if reaches(all, USUAL_PROJECT) => Ok(USUAL_PROJECT.to_owned()),
+        (None, all) if all.has(USUAL_PROJECT) => Ok(USUAL_PROJECT.to_owned()),
         (None, _) => Err(Fault::bad_request(
             "missing_parameter",
             "this token reaches several projects; say which is meant by `project_id`",
