@@ -1,0 +1,57 @@
+/** Who is signed in and what they may do. The server decides; here it is only shown or left out. */
+
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { ApiFault, api, ask, type Shapes } from "./client";
+import { queryClient, SESSION } from "./query-client";
+
+/** Who is signed in. */
+export type Session = Shapes["Session"];
+/** What somebody may be. */
+export type Role = "viewer" | "starter" | "operator" | "admin";
+
+async function current(): Promise<Session | null> {
+  try {
+    return await ask(api.GET("/api/session"));
+  } catch (error) {
+    if (error instanceof ApiFault && error.status === 401) return null;
+    throw error;
+  }
+}
+
+/** The session; `data` is `null` when nobody is signed in. */
+export function useSession() {
+  return useQuery({ queryKey: SESSION, queryFn: current, staleTime: 60_000, refetchOnWindowFocus: true });
+}
+
+/** Whether somebody has this role. */
+export function hasRole(session: Session | null | undefined, role: Role): boolean {
+  return session?.roles.includes(role) ?? false;
+}
+
+/** Whether whoever is signed in has this role. */
+export function useRole(role: Role): boolean {
+  return hasRole(useSession().data, role);
+}
+
+/** Signs in with a token, which is forgotten here at once. */
+export function useSignIn() {
+  return useMutation({
+    mutationFn: (token: string) => ask(api.POST("/api/session", { body: { token } })),
+    onSuccess: (session) => {
+      queryClient.clear();
+      queryClient.setQueryData(SESSION, session);
+    },
+    gcTime: 0,
+  });
+}
+
+/** Signs out: the session ends on the server, and nothing that was read stays here. */
+export function useSignOut() {
+  return useMutation({
+    mutationFn: () => ask(api.DELETE("/api/session")),
+    onSuccess: () => {
+      queryClient.clear();
+      queryClient.setQueryData(SESSION, null);
+    },
+  });
+}

@@ -1,0 +1,15 @@
+/** An address that is none. */
+
+import { Link } from "react-router";
+import { Page } from "../parts/page";
+
+/** Says so and leads back. */
+export function NotFound() {
+  return (
+    <Page title="No such page">
+      <p>
+        There is nothing at this address. <Link to="/runs">Go to the runs.</Link>
+      </p>
+    </Page>
+  );
+}

@@ -1,0 +1,212 @@
+/**
+ * A long table: only the rows one sees are in the page. Rows are walked with j and k or the arrows and opened with
+ * Enter; columns are sorted where the server sorts by them.
+ */
+
+import {
+  type ColumnDef,
+  columnVisibilityFeature,
+  FlexRender,
+  type RowData,
+  tableFeatures,
+  useTable,
+} from "@tanstack/react-table";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { useKeys } from "../parts/keys";
+import styles from "./data-table.module.css";
+
+const features = tableFeatures({ columnVisibilityFeature });
+/** Height of a row in pixels, in the style sheet too. */
+const ROW_PX = 38;
+/** Rows kept outside of what one sees, on each side: scrolling fast shows no gaps. */
+const OVERSCAN = 12;
+/** Rows before the end at which more are asked for. */
+const NEAR_END = 30;
+
+/** A column. */
+export type Column<Row> = {
+  /** Names it, in addresses too. */
+  id: string;
+  /** Its head. */
+  title: string;
+  /** Its cell. */
+  cell: (row: Row) => ReactNode;
+  /** A track of CSS grid, such as `minmax(140px, 2fr)`. */
+  width: string;
+  /** What the server calls sorting by it, such as `-latency_s`. */
+  sort?: string;
+  /** Whether it is a figure, which stands at the right. */
+  isNumber?: boolean;
+};
+
+type Props<Row extends RowData> = {
+  /** What the table is of, for those who do not see it. */
+  label: string;
+  columns: Column<Row>[];
+  /** Ids of columns that are not shown. */
+  hidden?: string[];
+  rows: Row[];
+  rowKey: (row: Row) => string;
+  /** The sort in force. */
+  sort?: string | undefined;
+  onSort?: (sort: string) => void;
+  /** Opens a row. */
+  onOpen?: (row: Row) => void;
+  /** More rows are wanted. */
+  onEnd?: () => void;
+  /** Rows in all, where that is known. */
+  total?: number | undefined;
+  /** Rows that are marked, by key. */
+  marked?: ReadonlySet<string>;
+  /** Stands after the last row: that more are coming, or that something failed. */
+  foot?: ReactNode;
+};
+
+/** The table. It takes the height it is given. */
+export function DataTable<Row extends RowData>(props: Props<Row>) {
+  const { rows, columns, hidden = [], rowKey } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const [cursor, setCursor] = useState<string>();
+  const at = cursor === undefined ? -1 : rows.findIndex((row) => rowKey(row) === cursor);
+
+  const table = useTable({
+    features,
+    data: rows,
+    getRowId: rowKey,
+    columns: columns.map(
+      (column): ColumnDef<typeof features, Row> => ({
+        id: column.id,
+        header: column.title,
+        cell: ({ row }) => column.cell(row.original),
+      }),
+    ),
+    state: { columnVisibility: Object.fromEntries(hidden.map((id) => [id, false])) },
+  });
+  const model = table.getRowModel().rows;
+
+  const virtual = useVirtualizer({
+    count: model.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_PX,
+    overscan: OVERSCAN,
+    getItemKey: (index) => model[index]?.id ?? index,
+  });
+  const items = virtual.getVirtualItems();
+  const lastSeen = items.at(-1)?.index ?? -1;
+  const { onEnd } = props;
+  useEffect(() => {
+    if (onEnd && lastSeen >= rows.length - NEAR_END) onEnd();
+  }, [onEnd, lastSeen, rows.length]);
+
+  const go = (to: number) => {
+    const index = Math.max(0, Math.min(rows.length - 1, to));
+    const row = rows[index];
+    if (!row) return;
+    setCursor(rowKey(row));
+    virtual.scrollToIndex(index, { align: "auto" });
+  };
+  const open = () => {
+    const row = rows[at];
+    if (row) props.onOpen?.(row);
+  };
+  const below = () => go(at + 1);
+  const above = () => go(at - 1);
+  useKeys({
+    j: below,
+    k: above,
+    ArrowDown: below,
+    ArrowUp: above,
+    Home: () => go(0),
+    End: () => go(rows.length - 1),
+    Enter: (event) => {
+      // A link or a button that has the focus is what Enter means.
+      if (event.target instanceof Element && event.target.closest("a, button")) return;
+      open();
+    },
+  });
+
+  const shown = columns.filter((column) => !hidden.includes(column.id));
+  const tracks = { gridTemplateColumns: shown.map((column) => column.width).join(" ") };
+  return (
+    <div
+      ref={scroller}
+      className={styles.scroller}
+      role="grid"
+      aria-label={props.label}
+      aria-rowcount={(props.total ?? rows.length) + 1}
+      aria-colcount={shown.length}
+      tabIndex={0}
+    >
+      {table.getHeaderGroups().map((group) => (
+        <div key={group.id} role="row" aria-rowindex={1} className={styles.head} style={tracks}>
+          {group.headers.map((header) => {
+            const column = shown.find((one) => one.id === header.column.id);
+            return (
+              <div
+                key={header.id}
+                role="columnheader"
+                className={column?.isNumber ? styles.figure : ""}
+                aria-sort={ariaSort(column?.sort, props.sort)}
+              >
+                {column?.sort && props.onSort ? (
+                  <SortButton column={column} sort={props.sort} onSort={props.onSort} />
+                ) : (
+                  <FlexRender header={header} />
+                )}
+              </div>
+            );
+          })}
+        </div>
+      ))}
+      <div role="rowgroup" className={styles.body} style={{ height: virtual.getTotalSize() }}>
+        {items.map((item) => {
+          const row = model[item.index];
+          if (!row) return null;
+          const isAt = item.index === at;
+          return (
+            <div
+              key={row.id}
+              role="row"
+              aria-rowindex={item.index + 2}
+              aria-selected={isAt}
+              data-marked={props.marked?.has(row.id) || undefined}
+              className={styles.row}
+              style={{ ...tracks, transform: `translateY(${item.start}px)` }}
+              onClick={(event) => {
+                setCursor(row.id);
+                if ((event.target as Element).closest("a, button, input, label")) return;
+                if (window.getSelection()?.toString()) return;
+                props.onOpen?.(row.original);
+              }}
+            >
+              {row.getVisibleCells().map((cell, index) => (
+                <div key={cell.id} role="gridcell" className={shown[index]?.isNumber ? styles.figure : ""}>
+                  <FlexRender cell={cell} />
+                </div>
+              ))}
+            </div>
+          );
+        })}
+      </div>
+      {props.foot}
+    </div>
+  );
+}
+
+function ariaSort(column: string | undefined, sort: string | undefined) {
+  if (!column || !sort || sort.replace("-", "") !== column.replace("-", "")) return undefined;
+  return sort.startsWith("-") ? "descending" : "ascending";
+}
+
+type SortProps<Row> = { column: Column<Row>; sort: string | undefined; onSort: (sort: string) => void };
+
+function SortButton<Row>({ column, sort, onSort }: SortProps<Row>) {
+  const order = ariaSort(column.sort, sort);
+  return (
+    <button type="button" className={styles.sort} onClick={() => column.sort && onSort(column.sort)}>
+      {column.title}
+      <span aria-hidden="true">{order === "descending" ? "▼" : order === "ascending" ? "▲" : "↕"}</span>
+    </button>
+  );
+}
