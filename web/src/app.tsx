@@ -4,6 +4,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { lazy } from "react";
 import { BrowserRouter, Navigate, Route, Routes } from "react-router";
 import { queryClient } from "./api/query-client";
+import { useRole } from "./api/session";
 import { NotFound } from "./shell/not-found";
 import { Shell } from "./shell/shell";
 
@@ -24,8 +25,8 @@ export function App() {
       <BrowserRouter>
         <Routes>
           <Route element={<Shell />}>
-            <Route index element={<Navigate to="/runs" replace />} />
-            <Route path="sign-in" element={<Navigate to="/runs" replace />} />
+            <Route index element={<Home />} />
+            <Route path="sign-in" element={<Home />} />
             <Route path="runs" element={<RunsPage />} />
             <Route path="runs/:runId" element={<RunPage />} />
             <Route path="compare" element={<ComparePage />} />
@@ -41,4 +42,9 @@ export function App() {
       </BrowserRouter>
     </QueryClientProvider>
   );
+}
+
+/** The first page somebody may see. */
+function Home() {
+  return <Navigate to={useRole("viewer") ? "/runs" : "/operations"} replace />;
 }
