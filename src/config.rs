@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) retention_minute: Option<u32>,
     /// The identity provider whose tokens are good, if there is one.
     pub(crate) identity: Option<IdentityConfig>,
+    /// How long somebody stays signed in.
+    pub(crate) session_lifetime: Duration,
     /// Whose pages may start processes.
     pub(crate) allowed_origins: Origins,
     /// What a scan of the platform looks at.
@@ -138,6 +140,7 @@ impl Config {
             allowed_origins: origins::read(from),
             scan: platform::read(from, issuer),
             identity,
+            session_lifetime: from.duration("auth.session_lifetime", secs(1)..=secs(30 * 86_400)),
             server,
         }
     }

@@ -1,11 +1,13 @@
 //! Who asks, and what they may see and do. The project of every read comes from here and from nowhere else (T1).
 
 mod claims;
+pub(crate) mod cookie;
 mod identity;
 mod jwks;
 mod jwt;
 mod presented;
 mod provider;
+mod same_site;
 #[cfg(test)]
 mod test_keys;
 
@@ -16,10 +18,10 @@ use axum::http::request::Parts;
 use schemas::credential::{Credential, Role, Scope};
 use schemas::fault::Fault;
 use schemas::ids::ProjectId;
-use schemas::timestamp::to_text;
+use schemas::timestamp::{UnixMs, to_text};
 use store::StoreError;
 use store::config::Secret;
-use store::credentials::Examined;
+use store::credentials::{Examined, NewSession, Session, StandsFor, Started};
 use store::filter_sql::Projects;
 
 use crate::error::Refusal;
@@ -29,6 +31,7 @@ pub(crate) use identity::IdentityMetrics;
 pub use identity::{Identity, IdentityConfig};
 pub use jwt::SigningAlgorithm;
 pub(crate) use provider::{Provider, ProviderError};
+pub(crate) use same_site::check as check_site;
 
 use identity::Denied;
 use jwt::Jwt;
@@ -38,30 +41,83 @@ use presented::presented;
 const OWN_SECRET_BYTES: usize = 512;
 /// What is said of a secret that is nobody's.
 const UNKNOWN: &str = "the credential is not known, or it was revoked";
+/// What is said of a session that is nobody's any more.
+const SIGNED_OUT: &str = "the session has ended; sign in again";
 /// Seconds after which a client may ask again when credentials could not be looked up.
 const UNAVAILABLE_RETRY_S: u32 = 2;
 
 /// Somebody with a good credential.
 pub(crate) struct Caller {
     credential: Arc<Credential>,
+    /// When what was presented ends by itself, Unix milliseconds.
+    ends_at_ms: Option<UnixMs>,
     /// What was presented, so that a long answer can ask again.
-    secret: Secret,
+    shown: Shown,
+}
+
+/// What somebody presents.
+#[derive(Clone)]
+enum Shown {
+    /// In `Authorization`: a key, a token of ours, or one of the identity provider.
+    Secret(Secret),
+    /// In the cookie: that of a session.
+    Session(Secret),
 }
 
 /// What became of a secret that was presented.
 enum Answer {
-    /// It is good.
-    Good(Arc<Credential>),
+    /// It is good, and when it ends by itself, Unix milliseconds.
+    Good(Arc<Credential>, Option<UnixMs>),
     /// It is not, for this reason.
     Refused(Fault),
 }
 
+async fn examine(state: &QueryState, shown: &Shown) -> Result<Answer, StoreError> {
+    match shown {
+        Shown::Secret(secret) => examine_secret(state, secret.reveal()).await,
+        Shown::Session(secret) => examine_session(state, secret.reveal()).await,
+    }
+}
+
+/// Asks whose session this is, and what they may do now.
+async fn examine_session(state: &QueryState, secret: &str) -> Result<Answer, StoreError> {
+    let now_ms = now_ms();
+    let over = || Answer::Refused(Fault::unauthorized(SIGNED_OUT));
+    let session = state.credentials().session(secret, now_ms).await?;
+    let Session::Good {
+        stands_for,
+        expires_at_ms,
+    } = session
+    else {
+        return Ok(over());
+    };
+    let credential = match stands_for {
+        StandsFor::Token(token) => token,
+        // Whoever trusts the provider no more, or gave its roles another meaning, means sessions too.
+        StandsFor::Claims(claims) => {
+            let person = state.identity().map(|it| it.person_again(&claims, now_ms));
+            match person {
+                Some(Ok(person)) => Arc::new(person),
+                _ => return Ok(over()),
+            }
+        }
+    };
+    let ends_at_ms = credential
+        .expires_at_ms()
+        .map_or(expires_at_ms, |ends| ends.min(expires_at_ms));
+    Ok(Answer::Good(credential, Some(ends_at_ms)))
+}
+
 /// Asks whose secret this is: the identity provider's if it has the form of one and there is a provider, else ours.
-async fn examine(state: &QueryState, secret: &str) -> Result<Answer, StoreError> {
+async fn examine_secret(state: &QueryState, secret: &str) -> Result<Answer, StoreError> {
+    let good = |credential: Arc<Credential>| {
+        let ends_at_ms = credential.expires_at_ms();
+        Ok(Answer::Good(credential, ends_at_ms))
+    };
     let refused = |message: String| Ok(Answer::Refused(Fault::unauthorized(message)));
     if let (Some(identity), Some(jwt)) = (state.identity(), Jwt::of(secret)) {
         return match identity.person(secret, &jwt, now_ms()).await {
-            Ok(person) => Ok(Answer::Good(person)),
+            Ok(person) => good(person),
             Err(Denied::Refused(message)) => refused(message),
             Err(Denied::Unavailable) => {
                 let message = "the keys of the identity provider are not known";
@@ -73,7 +129,7 @@ async fn examine(state: &QueryState, secret: &str) -> Result<Answer, StoreError>
         return refused(UNKNOWN.to_owned());
     }
     match state.credentials().examine(secret, now_ms()).await? {
-        Examined::Good(credential) => Ok(Answer::Good(credential)),
+        Examined::Good(credential) => good(credential),
         Examined::Unknown => refused(UNKNOWN.to_owned()),
         Examined::Expired { at_ms } => refused(format!("the token expired at {}", to_text(at_ms))),
     }
@@ -83,27 +139,22 @@ impl FromRequestParts<QueryState> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &QueryState) -> Result<Self, Refusal> {
-        let Some(secrets) = presented(&parts.headers) else {
-            let message = "a credential is required: send an API key or a token as `Authorization: Bearer <secret>`";
-            return Err(Fault::unauthorized(message).into());
-        };
-        let mut refused = Fault::unauthorized(UNKNOWN);
-        for secret in &secrets {
-            match examine(state, secret).await {
-                Ok(Answer::Good(credential)) => {
-                    let secret = Secret::new(secret.as_str());
-                    return Ok(Self { credential, secret });
-                }
-                Ok(Answer::Refused(fault)) => refused = fault,
-                Err(error) => {
-                    tracing::warn!(error.message = %error, "credentials cannot be looked up");
-                    let message = "credentials cannot be checked now; try again";
-                    return Err(Fault::unavailable(message, UNAVAILABLE_RETRY_S).into());
-                }
+        Ok(match presented(&parts.headers) {
+            // Whoever names a credential is not who the browser says.
+            Some(secrets) => {
+                let shown = secrets.into_iter().map(|secret| Secret::new(secret));
+                Self::first(state, shown.map(Shown::Secret)).await?
             }
-        }
-        Err(refused.into())
+            None => Self::of_session(parts, state).await?,
+        })
     }
+}
+
+/// The 503 of a credential that cannot be checked; it is logged here.
+fn unchecked(error: &StoreError) -> Fault {
+    tracing::warn!(error.message = %error, "credentials cannot be looked up");
+    let message = "credentials cannot be checked now; try again";
+    Fault::unavailable(message, UNAVAILABLE_RETRY_S)
 }
 
 impl Caller {
@@ -111,8 +162,93 @@ impl Caller {
     pub(crate) fn with(credential: Credential) -> Self {
         Self {
             credential: Arc::new(credential),
-            secret: Secret::default(),
+            ends_at_ms: None,
+            shown: Shown::Secret(Secret::default()),
         }
+    }
+
+    /// Whoever has the first of these that is good.
+    async fn first(state: &QueryState, shown: impl Iterator<Item = Shown>) -> Result<Self, Fault> {
+        let mut refused = Fault::unauthorized(UNKNOWN);
+        for shown in shown {
+            match examine(state, &shown).await {
+                Ok(Answer::Good(credential, ends_at_ms)) => {
+                    return Ok(Self {
+                        credential,
+                        ends_at_ms,
+                        shown,
+                    });
+                }
+                Ok(Answer::Refused(fault)) => refused = fault,
+                Err(error) => return Err(unchecked(&error)),
+            }
+        }
+        Err(refused)
+    }
+
+    /// Whoever is signed in, where it is one of our pages that asks.
+    async fn of_session(parts: &Parts, state: &QueryState) -> Result<Self, Fault> {
+        let Some(secret) = cookie::presented(&parts.headers) else {
+            let message = "a credential is required: send an API key or a token as `Authorization: Bearer <secret>`";
+            return Err(Fault::unauthorized(message));
+        };
+        state.sessions().check_site(parts)?;
+        Self::of_cookie(state, &secret).await
+    }
+
+    /// Whoever has the session of this secret.
+    pub(crate) async fn of_cookie(state: &QueryState, secret: &str) -> Result<Self, Fault> {
+        let shown = Shown::Session(Secret::new(secret));
+        Self::first(state, std::iter::once(shown)).await
+    }
+
+    /// Whoever has this token, of ours or of the identity provider.
+    pub(crate) async fn of_token(state: &QueryState, token: &str) -> Result<Self, Fault> {
+        if !(1..=presented::SECRET_BYTES).contains(&token.len()) {
+            return Err(Fault::unauthorized(UNKNOWN));
+        }
+        let shown = Shown::Secret(Secret::new(token));
+        Self::first(state, std::iter::once(shown)).await
+    }
+
+    /// Begins a session that stands for a token that was presented, and ends at `ends_at_ms` at the latest.
+    ///
+    /// # Errors
+    /// 403 for what is no token of a person, or for a session itself; 503.
+    pub(crate) async fn begin_session(
+        &self,
+        state: &QueryState,
+        (now_ms, ends_at_ms): (UnixMs, UnixMs),
+    ) -> Result<Started, Refusal> {
+        let ends_at_ms = self
+            .ends_at_ms
+            .map_or(ends_at_ms, |own| own.min(ends_at_ms));
+        let Shown::Secret(secret) = &self.shown else {
+            return Err(Fault::forbidden("a session begins with a token").into());
+        };
+        let claims;
+        let new = match &*self.credential {
+            Credential::Key { .. } => return Err(for_programs().into()),
+            Credential::Token { id, .. } => NewSession::Token {
+                secret: secret.reveal(),
+                id,
+            },
+            Credential::Person { id, .. } => {
+                let kept = state.identity().and_then(|it| it.kept(secret.reveal()));
+                claims = kept.ok_or_else(|| Fault::unauthorized(UNKNOWN))?;
+                NewSession::Person {
+                    id,
+                    claims: &claims,
+                }
+            }
+        };
+        let credentials = state.credentials();
+        Ok(credentials.start_session(new, now_ms, ends_at_ms).await?)
+    }
+
+    /// When what was presented ends by itself, Unix milliseconds; `None` for never.
+    pub(crate) fn ends_at_ms(&self) -> Option<UnixMs> {
+        self.ends_at_ms
     }
 
     /// What was presented.
@@ -122,10 +258,11 @@ impl Caller {
 
     /// The same caller now; `None` when the credential was revoked or has ended.
     pub(crate) async fn again(&self, state: &QueryState) -> Result<Option<Self>, StoreError> {
-        Ok(match examine(state, self.secret.reveal()).await? {
-            Answer::Good(credential) => Some(Self {
+        Ok(match examine(state, &self.shown).await? {
+            Answer::Good(credential, ends_at_ms) => Some(Self {
                 credential,
-                secret: self.secret.clone(),
+                ends_at_ms,
+                shown: self.shown.clone(),
             }),
             Answer::Refused(_) => None,
         })
@@ -257,6 +394,11 @@ impl Caller {
     }
 }
 
+/// The 403 for an API key where a person is meant.
+pub(crate) fn for_programs() -> Fault {
+    Fault::forbidden("an API key is for programs; sign in with a token")
+}
+
 /// All of them, or the one that was chosen.
 fn within(all: Projects, chosen: Option<&str>) -> Result<Projects, Fault> {
     match (chosen, all) {
@@ -311,6 +453,7 @@ mod tests {
         });
         Caller::with(Credential::Token {
             id: "t".to_owned(),
+            name: String::new(),
             role,
             projects,
             expires_at_ms: None,

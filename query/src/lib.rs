@@ -35,6 +35,7 @@ mod params;
 pub mod platform;
 mod reporter;
 mod runs;
+mod session;
 mod state;
 mod threads;
 mod unpriced;
@@ -53,6 +54,7 @@ pub use letters::{
     Redriven,
 };
 pub use reporter::Reporter;
+pub use session::SessionRules;
 pub use state::QueryState;
 
 /// The routes of this tier. Paths are as they stand: trailing and doubled slashes are settled before.
@@ -89,6 +91,7 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(usage::errors))
         .routes(routes!(dataset::list))
         .routes(routes!(dataset::export))
+        .routes(routes!(session::who, session::sign_in, session::sign_out))
         .routes(routes!(admin::projects::list, admin::projects::put))
         .routes(routes!(admin::keys::list, admin::keys::make))
         .routes(routes!(admin::keys::revoke))

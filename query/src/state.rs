@@ -25,6 +25,7 @@ use crate::platform::process::{Registry as BuildRegistry, Starts};
 use crate::platform::scan::{ScanConfig, Scanner};
 use crate::platform::{Infrastructure, Processes};
 use crate::reporter::Reporter;
+use crate::session::SessionRules;
 
 /// Seconds after which a client may ask again where nothing takes events: another server may answer.
 const NO_REPORTER_RETRY_S: u32 = 30;
@@ -47,6 +48,7 @@ struct Parts {
     processes: Option<Arc<dyn Processes>>,
     identity: Option<Identity>,
     identity_metrics: IdentityMetrics,
+    sessions: Arc<SessionRules>,
     builds: Arc<BuildRegistry>,
     starts: Arc<Starts>,
     infrastructure: Option<Arc<dyn Infrastructure>>,
@@ -85,6 +87,7 @@ impl QueryState {
             processes: None,
             identity: None,
             identity_metrics: IdentityMetrics::register(registry)?,
+            sessions: Arc::new(SessionRules::default()),
             builds: Arc::new(builds),
             starts: Arc::new(starts),
             infrastructure: None,
@@ -173,6 +176,19 @@ impl QueryState {
     /// The identity provider, if there is one.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.identity.as_ref()
+    }
+
+    /// Signs people in as these rules say.
+    #[must_use]
+    pub fn signing_in(self, rules: SessionRules) -> Self {
+        Self(Arc::new(Parts {
+            sessions: Arc::new(rules),
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    pub(crate) fn sessions(&self) -> &SessionRules {
+        &self.0.sessions
     }
 
     /// Starts processes in these builds, which somebody else keeps fresh.

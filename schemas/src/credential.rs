@@ -75,6 +75,8 @@ pub enum Credential {
     Token {
         /// Public identifier of the token.
         id: String,
+        /// What people call it; may be empty.
+        name: String,
         /// What it may do.
         role: Role,
         /// The projects it is limited to; `None` means all.

@@ -12,8 +12,8 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
 use ingest::IngestState;
-use query::QueryState;
 use query::platform::{headers, in_shape_of_clearing};
+use query::{QueryState, SessionRules};
 use schemas::fault::Fault;
 use store::Store;
 use store::builds::Builds;
@@ -154,7 +154,13 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
         // It ends with the time-outs of the provider.
         tokio::spawn(async move { warmed.warm().await });
     }
+    let public = running.config.server.public_url.as_deref();
     let query = query
+        .signing_in(SessionRules {
+            lifetime: running.config.session_lifetime,
+            // It was checked when the settings were read.
+            public: public.and_then(|url| url.parse().ok()),
+        })
         .with_infrastructure(Arc::new(Beside::new(running, parts.topics)))
         .scanning(running.config.scan.clone());
     let (shown, cleared) = (query.clone(), query.clone());

@@ -4,6 +4,9 @@
 //! [`Credentials::refresh`], and asks the database only for secrets it has not seen. So a request costs one
 //! hash and one cache look-up, and goes on costing that while the database is away (R1).
 //!
+//! People may sign in for a while: a [`Session`] stands for a token, or for what an identity provider claims of
+//! somebody, and is looked up by the hash of a secret of its own.
+//!
 //! Secrets are shown once, when they are made; what is stored is their SHA-256. They are random and long, so no
 //! slow hash is needed.
 
@@ -11,9 +14,11 @@ mod bootstrap;
 mod directory;
 mod records;
 mod secrets;
+mod sessions;
 mod snapshot;
 
 pub use bootstrap::{GivenSecrets, NewSecrets};
 pub use directory::{CacheStats, Credentials, Examined, Keyless};
 pub use records::{Created, KeyRecord, NewKey, NewToken, ProjectRecord, TokenRecord};
+pub use sessions::{NewSession, SESSIONS_EACH, Session, StandsFor, Started};
 pub use snapshot::{Snapshot, SnapshotFault};

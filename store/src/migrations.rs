@@ -47,6 +47,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(5, "search"),
     migration!(6, "deployment"),
     migration!(7, "platform"),
+    migration!(8, "sessions"),
 ];
 
 /// Time for one statement. `CREATE` takes milliseconds; a later `ALTER` over a large table may take minutes.

@@ -40,6 +40,7 @@ impl Authenticator for FakeAuth {
             "read" => Some(key("k3", &[Scope::Read])),
             "token" => Some(Arc::new(Credential::Token {
                 id: "t1".to_owned(),
+                name: String::new(),
                 role: Role::Admin,
                 projects: None,
                 expires_at_ms: None,

@@ -15,6 +15,9 @@ const NAME_CLAIMS: [&str; 4] = ["preferred_username", "email", "name", "sub"];
 /// Claims that hold several values in one text, with blanks between them (RFC 8693, section 4.2).
 const BLANKED_CLAIMS: [&str; 2] = ["scope", "scp"];
 
+/// Claims that say whether others hold.
+const HOLDING_CLAIMS: [&str; 4] = ["iss", "aud", "exp", "nbf"];
+
 /// What is asked of claims, and what they mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRules {
@@ -82,6 +85,23 @@ impl ClaimRules {
             projects: self.projects_of(claims),
             expires_at_ms,
         })
+    }
+
+    /// The claims that [`ClaimRules::person`] looks at, and no others: nothing is kept of a person that is not needed.
+    pub(super) fn kept(&self, mut claims: Map<String, Value>) -> Map<String, Value> {
+        let paths = [Some(&self.role_claim), self.projects_claim.as_ref()];
+        let is_on_a_path = |claim: &str| {
+            let mut paths = paths.iter().flatten();
+            paths.any(|path| {
+                let inner = path.strip_prefix(claim);
+                inner.is_some_and(|inner| inner.is_empty() || inner.starts_with('.'))
+            })
+        };
+        claims.retain(|claim, _| {
+            let is_named = |names: &[&str]| names.contains(&claim.as_str());
+            is_named(&HOLDING_CLAIMS) || is_named(&NAME_CLAIMS) || is_on_a_path(claim)
+        });
+        claims
     }
 
     /// Every role that one of the provider's means, each once.
@@ -218,6 +238,24 @@ mod tests {
         match person(rules, claims).unwrap() {
             Credential::Person { projects, .. } => projects,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_claims_makes_the_same_person_and_is_no_more() {
+        let mut claims = good();
+        claims["realm_access.roles"] = json!(["sre"]);
+        claims["address"] = json!({"street_address": "1 Main St"});
+        claims["projects"] = json!(["shop"]);
+        for projects_claim in [None, Some("projects".to_owned())] {
+            let rules = ClaimRules {
+                projects_claim: projects_claim.clone(),
+                ..rules()
+            };
+            let kept = Value::Object(rules.kept(claims.as_object().unwrap().clone()));
+            assert_eq!(person(&rules, &kept), person(&rules, &claims));
+            assert_eq!(kept.get("address"), None);
+            assert_eq!(kept.get("projects").is_some(), projects_claim.is_some());
         }
     }
 

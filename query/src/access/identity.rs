@@ -234,6 +234,21 @@ impl Identity {
         answer
     }
 
+    /// What has to be kept of a token that was found good, so that who it is can be asked again without it; `None` for
+    /// something else. Nobody can sign in with it.
+    pub(super) fn kept(&self, token: &str) -> Option<String> {
+        let claims = Jwt::of(token)?.claims()?;
+        let kept = self.0.config.rules.kept(claims);
+        Some(serde_json::Value::Object(kept).to_string())
+    }
+
+    /// Who it is of whom this was kept, if the claims still hold at `now_ms` and mean something by the settings there
+    /// are now; otherwise why they do not.
+    pub(super) fn person_again(&self, kept: &str, now_ms: UnixMs) -> Result<Credential, String> {
+        let claims = serde_json::from_str(kept).map_err(|_| "it holds no claims".to_owned())?;
+        self.0.config.rules.person(&claims, now_ms)
+    }
+
     /// Who it is if that was found out with the keys that are in force, and has not ended.
     fn remembered(&self, token: &str, now_ms: UnixMs) -> Option<Arc<Credential>> {
         let known = self.usable()?;

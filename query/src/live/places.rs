@@ -79,6 +79,7 @@ mod tests {
     fn token(id: usize) -> Credential {
         Credential::Token {
             id: id.to_string(),
+            name: String::new(),
             role: Role::Viewer,
             projects: None,
             expires_at_ms: None,

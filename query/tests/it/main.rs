@@ -16,6 +16,7 @@ mod prices;
 mod process;
 mod routes;
 mod scans;
+mod sessions;
 mod threads;
 mod usage;
 

@@ -10,10 +10,11 @@ use moka::sync::Cache;
 use schemas::credential::{Credential, Role};
 use schemas::ids::{AppId, ProjectId};
 use serde::Deserialize;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 
 use super::records::{ProjectRecord, scope_of};
 use super::secrets::{self, SecretHash};
+use super::sessions::Sessions;
 use crate::client::Store;
 use crate::error::StoreError;
 
@@ -38,6 +39,7 @@ struct Inner {
     store: Store,
     known: Cache<SecretHash, Arc<Credential>>,
     unknown: Cache<SecretHash, ()>,
+    sessions: Sessions,
     keyless: RwLock<Arc<HashMap<String, Keyless>>>,
     /// Counts changes seen; what was read before a change must not enter the cache after it. Whoever puts something in
     /// holds it meanwhile, so that a change comes either before or after.
@@ -93,7 +95,7 @@ pub struct Keyless {
 /// How the cache is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Credentials held.
+    /// Credentials and sessions held.
     pub entries: u64,
     /// Requests answered from the cache.
     pub hits: u64,
@@ -111,6 +113,15 @@ struct Marks {
     projects: (u64, u64),
     keys: (u64, u64),
     tokens: (u64, u64),
+    /// Sessions that were ended. New ones are looked up when they are presented.
+    ended: (u64, u64),
+}
+
+impl Marks {
+    /// Whether keys, tokens and projects are as they were.
+    fn has_same_credentials(&self, other: &Self) -> bool {
+        (self.projects, self.keys, self.tokens) == (other.projects, other.keys, other.tokens)
+    }
 }
 
 #[derive(Row, Deserialize)]
@@ -126,6 +137,7 @@ struct KeyRow {
 struct TokenRow {
     secret_hash: String,
     id: String,
+    name: String,
     role: String,
     projects: Vec<String>,
     expires_at: Option<i64>,
@@ -138,13 +150,14 @@ const KEYS: &str = "SELECT k.secret_hash, k.id, k.project_id, p.default_app, k.s
     LIMIT 90000";
 /// Those that ended lately are loaded too, so that their bearers are told that they ended; those that ended long ago are
 /// not, since nobody takes them out of the table and they must not crowd out the others.
-const TOKENS: &str = "SELECT secret_hash, id, role, projects, expires_at FROM tokens FINAL \
+const TOKENS: &str = "SELECT secret_hash, id, name, role, projects, expires_at FROM tokens FINAL \
     WHERE revoked_at IS NULL AND {hash:String} IN ('', secret_hash) \
       AND ({hash:String} != '' OR expires_at IS NULL OR expires_at > now() - INTERVAL 7 DAY) LIMIT 90000";
 const MARKS: &str = "SELECT \
     (SELECT (count(), max(version)) FROM projects) AS projects, \
     (SELECT (count(), max(version)) FROM api_keys) AS keys, \
-    (SELECT (count(), max(version)) FROM tokens) AS tokens";
+    (SELECT (count(), max(version)) FROM tokens) AS tokens, \
+    (SELECT (countIf(ended_at IS NOT NULL), maxIf(version, ended_at IS NOT NULL)) FROM sessions) AS ended";
 
 impl Credentials {
     /// An empty directory over the store; [`Credentials::refresh`] fills it.
@@ -156,6 +169,7 @@ impl Credentials {
                 .max_capacity(UNKNOWN_ENTRIES)
                 .time_to_live(UNKNOWN_LIFE)
                 .build(),
+            sessions: Sessions::default(),
             keyless: RwLock::default(),
             generation: RwLock::default(),
             made_here: watch::Sender::new(0),
@@ -183,7 +197,16 @@ impl Credentials {
     /// What is known of this secret at `now_ms`, Unix milliseconds. That a credential has ended is a matter of the clock
     /// alone: the database is not asked for it. An error as in [`Credentials::authenticate`].
     pub async fn examine(&self, secret: &str, now_ms: i64) -> Result<Examined, StoreError> {
-        Ok(match self.find(secret).await? {
+        self.examine_hash(&secrets::hash(secret), now_ms).await
+    }
+
+    /// The same of a secret by its hash.
+    pub(super) async fn examine_hash(
+        &self,
+        hash: &SecretHash,
+        now_ms: i64,
+    ) -> Result<Examined, StoreError> {
+        Ok(match self.find(hash).await? {
             None => Examined::Unknown,
             Some(credential) if credential.is_expired(now_ms) => Examined::Expired {
                 at_ms: credential.expires_at_ms().unwrap_or(now_ms),
@@ -193,20 +216,14 @@ impl Credentials {
     }
 
     /// Whose secret this is, ended or not.
-    async fn find(&self, secret: &str) -> Result<Option<Arc<Credential>>, StoreError> {
-        let hash = secrets::hash(secret);
-        if let Some(answer) = self.cached(&hash) {
+    async fn find(&self, hash: &SecretHash) -> Result<Option<Arc<Credential>>, StoreError> {
+        if let Some(answer) = self.cached(hash) {
             self.inner.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(answer);
         }
         self.inner.misses.fetch_add(1, Ordering::Relaxed);
-        let _turn = self
-            .inner
-            .lookups
-            .acquire()
-            .await
-            .map_err(|_| StoreError::Unavailable("closed".to_owned()))?;
-        if let Some(answer) = self.cached(&hash) {
+        let _turn = self.turn().await?;
+        if let Some(answer) = self.cached(hash) {
             return Ok(answer);
         }
         let generation = *self.generation();
@@ -224,21 +241,31 @@ impl Credentials {
         let now = self.generation();
         if *now == generation {
             match &found {
-                Some(credential) => self.inner.known.insert(hash, credential.clone()),
-                None => self.inner.unknown.insert(hash, ()),
+                Some(credential) => self.inner.known.insert(*hash, credential.clone()),
+                None => self.inner.unknown.insert(*hash, ()),
             }
         }
         drop(now);
         Ok(found)
     }
 
-    fn generation(&self) -> RwLockReadGuard<'_, u64> {
+    /// A turn to look something up.
+    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        let turn = self.inner.lookups.acquire().await;
+        turn.map_err(|_| StoreError::Unavailable("closed".to_owned()))
+    }
+
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.inner.sessions
+    }
+
+    pub(super) fn generation(&self) -> RwLockReadGuard<'_, u64> {
         let generation = self.inner.generation.read();
         generation.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whatever is being read now enters no cache any more.
-    fn changed(&self) {
+    pub(super) fn changed(&self) {
         let generation = self.inner.generation.write();
         *generation.unwrap_or_else(PoisonError::into_inner) += 1;
     }
@@ -254,7 +281,7 @@ impl Credentials {
         })
     }
 
-    fn count(&self, found: &str) {
+    pub(super) fn count(&self, found: &str) {
         self.inner
             .store
             .metrics
@@ -282,7 +309,13 @@ impl Credentials {
         if seen.as_ref() == Some(&marks) {
             return Ok(());
         }
-        self.take_over().await?;
+        let known = seen.as_ref();
+        if !known.is_some_and(|known| known.has_same_credentials(&marks)) {
+            self.take_over().await?;
+        }
+        if known.is_none_or(|known| known.ended != marks.ended) {
+            self.forget_sessions();
+        }
         *seen = Some(marks);
         Ok(())
     }
@@ -295,6 +328,7 @@ impl Credentials {
         // Somebody waits, so what the tables look like is left to the next refresh, which reads once more.
         *seen = None;
         self.inner.unknown.invalidate_all();
+        self.forget_sessions();
         self.take_over().await
     }
 
@@ -388,12 +422,13 @@ impl Credentials {
     pub fn stats(&self) -> CacheStats {
         self.inner.known.run_pending_tasks();
         let entries = self.inner.known.entry_count();
+        let (sessions, session_bytes, session_bytes_max) = self.inner.sessions.sizes();
         CacheStats {
-            entries,
+            entries: entries + sessions,
             hits: self.inner.hits.load(Ordering::Relaxed),
             misses: self.inner.misses.load(Ordering::Relaxed),
-            used_bytes: entries * ENTRY_BYTES,
-            max_bytes: KNOWN_ENTRIES * ENTRY_BYTES,
+            used_bytes: entries * ENTRY_BYTES + session_bytes,
+            max_bytes: KNOWN_ENTRIES * ENTRY_BYTES + session_bytes_max,
         }
     }
 }
@@ -444,6 +479,7 @@ impl TokenRow {
         let limited = !self.projects.is_empty();
         let credential = Credential::Token {
             id: self.id,
+            name: self.name,
             role: Role::named(&self.role)?,
             projects: limited.then(|| self.projects.into_iter().map(ProjectId::new).collect()),
             expires_at_ms: self.expires_at,

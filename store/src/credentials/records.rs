@@ -363,7 +363,7 @@ fn check_secret(secret: Secret) -> Result<(Secret, SecretHash), StoreError> {
 
 /// A version that is newer than all before it, unless the clock went back; statements that replace a row take the
 /// greater of this and the row's own plus one.
-fn now_micros() -> u64 {
+pub(super) fn now_micros() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

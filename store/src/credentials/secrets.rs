@@ -22,6 +22,10 @@ pub(super) fn new_token() -> Secret {
     random("sp_tok_")
 }
 
+pub(super) fn new_session() -> Secret {
+    random("sp_ses_")
+}
+
 fn random(prefix: &str) -> Secret {
     Secret::new(format!(
         "{prefix}{}",

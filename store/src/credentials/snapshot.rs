@@ -189,6 +189,7 @@ mod tests {
         };
         let token = Credential::Token {
             id: "tok_1".to_owned(),
+            name: String::new(),
             role: schemas::credential::Role::Admin,
             projects: None,
             expires_at_ms: None,

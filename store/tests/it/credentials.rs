@@ -136,6 +136,7 @@ async fn a_token_has_its_role_and_its_projects() {
         *found,
         Credential::Token {
             id: created.id.clone(),
+            name: "ada".to_owned(),
             role: Role::Viewer,
             projects,
             expires_at_ms: None,

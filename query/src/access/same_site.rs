@@ -1,0 +1,131 @@
+//! Whether a request that a browser signs with a cookie comes from a page of ours.
+//!
+//! A browser sends the cookie with whatever any page has it ask for, so the cookie alone does not say that our own page
+//! asked. Browsers say which page it was: in `Sec-Fetch-Site` where the connection can be trusted, and else in `Origin`,
+//! at least where something is changed.
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+use schemas::fault::Fault;
+
+const SITE: &str = "sec-fetch-site";
+
+/// What a request is that was not meant by whoever is signed in.
+fn cross_site() -> Fault {
+    let message = "a session is for the pages of this server; send a token as `Authorization: Bearer <secret>` from anywhere else";
+    Fault::new(403, "cross_site", message)
+}
+
+/// Refuses what a page of somebody else asks for. `public` is where people reach this server, if that is set.
+pub(crate) fn check(parts: &Parts, public: Option<&Uri>) -> Result<(), Fault> {
+    let is_read = parts.method.is_safe();
+    let text = |name: &str| {
+        parts
+            .headers
+            .get(name)
+            .map(|value| value.to_str().unwrap_or("?"))
+    };
+    let is_ours = match (text(SITE), is_read) {
+        (Some("same-origin" | "none"), _) => true,
+        // What is only read cannot be seen by the page of a neighbour that asks for it.
+        (Some(site), true) => site == "same-site",
+        (Some(_), false) => false,
+        (None, true) => true,
+        (None, false) => match text(ORIGIN.as_str()) {
+            None => true,
+            Some(origin) => is_own_origin(origin, &parts.headers, &parts.uri, public),
+        },
+    };
+    if is_ours { Ok(()) } else { Err(cross_site()) }
+}
+
+/// Whether an `Origin` names this host: the one that was asked, or where people reach it. Both leave a usual port out.
+fn is_own_origin(origin: &str, headers: &HeaderMap, uri: &Uri, public: Option<&Uri>) -> bool {
+    let Some((scheme, origin)) = origin.split_once("://") else {
+        return false;
+    };
+    let asked = headers.get(HOST).and_then(|host| host.to_str().ok());
+    // HTTP/2 has it in the address.
+    let asked = asked.or_else(|| uri.authority().map(|authority| authority.as_str()));
+    if asked.is_some_and(|asked| asked.eq_ignore_ascii_case(origin)) {
+        return true;
+    }
+    public.is_some_and(|public| {
+        let authority = public.authority().map(|authority| authority.as_str());
+        public.scheme_str() == Some(scheme)
+            && authority.is_some_and(|own| own.eq_ignore_ascii_case(origin))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    fn is_let_in(method: &str, headers: &[(&str, &str)]) -> bool {
+        let mut request = Request::builder().method(method).uri("/api/run");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let public = Uri::from_static("https://spindle.example.org");
+        check(&parts, Some(&public)).is_ok()
+    }
+
+    #[test]
+    fn pages_of_ours_change_things_and_others_do_not() {
+        for method in ["POST", "PUT", "DELETE", "PATCH"] {
+            for (site, expected) in [
+                ("same-origin", true),
+                ("none", true),
+                ("same-site", false),
+                ("cross-site", false),
+                ("something-new", false),
+            ] {
+                let headers = [
+                    (SITE, site),
+                    ("origin", "http://evil.example"),
+                    ("host", "a"),
+                ];
+                assert_eq!(is_let_in(method, &headers), expected, "{method} {site}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_another_site_reads_is_refused_too() {
+        for (site, expected) in [
+            ("cross-site", false),
+            ("same-site", true),
+            ("same-origin", true),
+        ] {
+            assert_eq!(is_let_in("GET", &[(SITE, site)]), expected, "{site}");
+        }
+        assert!(is_let_in(
+            "HEAD",
+            &[("origin", "http://evil.example"), ("host", "a")]
+        ));
+    }
+
+    #[test]
+    fn without_a_site_the_origin_has_to_be_this_host() {
+        let host = ("host", "10.0.0.7:7070");
+        for (origin, expected) in [
+            ("http://10.0.0.7:7070", true),
+            ("https://10.0.0.7:7070", true),
+            ("https://SPINDLE.example.org", true),
+            ("http://spindle.example.org", false),
+            ("http://10.0.0.7", false),
+            ("http://10.0.0.7:7070.evil.example", false),
+            ("http://evil.example", false),
+            ("null", false),
+            ("", false),
+        ] {
+            let headers = [host, ("origin", origin)];
+            assert_eq!(is_let_in("POST", &headers), expected, "{origin}");
+        }
+        assert!(is_let_in("POST", &[host]));
+    }
+}
