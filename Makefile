@@ -6,17 +6,19 @@ DEPLOY := target/deploy-checks
 DEPLOY_TOOLS := target/deploy-tools
 KAFKA := deploy/kafka/target/libs/.ready
 ENGINE := deploy/engine/node_modules/.package-lock.json
+WEB_TOOLS := web/node_modules/.package-lock.json
+WEB_SOURCES := $(shell find web/src web/public web/*.json web/*.ts web/index.html -type f -not -name schema.d.ts)
+WEB := web/dist/index.html
 PYTHON ?= python3
 MVN ?= mvn
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
-.PHONY: run build engine kafka kafka-jars lint test test-rust test-python test-deploy bench bench-distributed clean
+.PHONY: run build engine web openapi kafka kafka-jars lint test test-rust test-python test-deploy test-web bench bench-distributed clean
 
-run: engine ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
-	cargo build --locked --release --bin spindle
+run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	target/release/spindle serve
 
-build: ## Builds the release binary.
+build: web ## Builds the release binary, with the web UI inside.
 	cargo build --locked --release --bin spindle
 
 engine: $(ENGINE) ## Fetches the embedded ClickHouse engine for this machine.
@@ -24,6 +26,19 @@ engine: $(ENGINE) ## Fetches the embedded ClickHouse engine for this machine.
 $(ENGINE): deploy/engine/package.json deploy/engine/package-lock.json
 	cd deploy/engine && npm ci --no-audit --no-fund
 	@touch $@
+
+web: $(WEB) ## Builds the web UI; release binaries embed it, debug builds read it from web/dist.
+
+$(WEB): $(WEB_TOOLS) $(WEB_SOURCES)
+	cd web && npm run build
+	@touch $@
+
+$(WEB_TOOLS): web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
+	@touch $@
+
+openapi: ## Writes the API's document anew to where the web UI's client is made from it.
+	UPDATE=1 cargo test --locked --workspace --bin spindle the_web_is_made
 
 kafka: $(KAFKA) ## Starts one Kafka broker on 127.0.0.1:9092, with its data in ./spindle-kafka.
 	deploy/kafka/broker.sh spindle-kafka 9092
@@ -35,11 +50,12 @@ $(KAFKA): deploy/kafka/pom.xml
 	cd deploy/kafka && $(MVN) -q -B dependency:copy-dependencies
 	@touch $@
 
-lint: ## Formatting and lints, warnings as errors.
+lint: $(WEB_TOOLS) ## Formatting and lints, warnings as errors.
+	cd web && npm run lint
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-test: engine kafka-jars lint test-rust test-python test-deploy ## Everything; what CI runs.
+test: engine kafka-jars web lint test-rust test-web test-python test-deploy ## Everything; what CI runs.
 
 test-rust: engine kafka-jars
 	cargo test --locked --workspace
@@ -48,6 +64,12 @@ test-rust: engine kafka-jars
 test-python: engine kafka-jars $(VENV)/ready $(CLIENTS)/ready
 	cargo test --locked --workspace --test live --no-run
 	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
+
+# The web UI: its logic, and its pages in a real browser against the real binary.
+test-web: engine web
+	cd web && npm test
+	cargo build --locked --workspace --bin spindle
+	cd web && SPINDLE_CHROMIUM=$$(browser/chromium.sh) SPINDLE_BIN=target/debug/spindle npm run test:browser
 
 # Images, compose, chart, alerts and dashboard, as far as they can be checked without an engine that runs containers.
 test-deploy: engine $(DEPLOY)/ready $(DEPLOY_TOOLS)/ready
@@ -85,4 +107,4 @@ bench-distributed: engine kafka-jars build ## The log over Kafka beside the embe
 
 clean:
 	cargo clean
-	rm -rf deploy/engine/node_modules deploy/kafka/target
+	rm -rf deploy/engine/node_modules deploy/kafka/target web/node_modules web/dist

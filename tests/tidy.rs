@@ -70,6 +70,10 @@ fn files() -> Vec<PathBuf> {
                 "spindle-data",
                 "__pycache__",
                 ".hypothesis",
+                // What the web's own tools make.
+                "dist",
+                "screenshots",
+                "schema.d.ts",
             ];
             if skipped.contains(&name.as_str()) || name.ends_with(".pyc") {
                 continue;
@@ -93,7 +97,7 @@ fn is_written(path: &Path) -> bool {
         .unwrap_or_default();
     let name = path.file_name().unwrap().to_str().unwrap();
     let written = [
-        "rs", "md", "toml", "py", "sql", "sh", "xml", "html", "js", "ts", "css", "in", "",
+        "rs", "md", "toml", "py", "sql", "sh", "xml", "html", "js", "ts", "tsx", "css", "in", "",
     ]
     .contains(&extension);
     written && name != "LICENSE" && !path.starts_with("tests/captures")
@@ -242,6 +246,10 @@ fn files_have_good_names_and_sizes() {
                 faults.push(format!("{}: a name that says nothing", path.display()));
             }
         }
+        let is_web = path.starts_with("web") && is_written(&path);
+        if is_web && FORBIDDEN_STEMS.contains(&stem.split('.').next().unwrap_or(stem)) {
+            faults.push(format!("{}: a name that says nothing", path.display()));
+        }
         if is_written(&path) {
             let lines = read(&path).lines().count();
             if lines > LINES_PER_FILE {
@@ -305,6 +313,21 @@ fn every_library_says_what_it_promises() {
         }
     }
     assert_none(&faults, "module documentation");
+}
+
+#[test]
+fn every_file_of_the_web_says_what_it_is() {
+    let is_code = |path: &&PathBuf| {
+        let name = path.to_str().unwrap();
+        (path.starts_with("web/src") || path.starts_with("web/browser"))
+            && (name.ends_with(".ts") || name.ends_with(".tsx"))
+            && !name.contains(".test.")
+    };
+    let silent = |path: &&PathBuf| !read(path).starts_with("/**");
+    let files = files();
+    let faults = files.iter().filter(is_code).filter(silent);
+    let faults: Vec<String> = faults.map(|path| path.display().to_string()).collect();
+    assert_none(&faults, "web files that do not open with a sentence");
 }
 
 #[test]

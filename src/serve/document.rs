@@ -85,3 +85,24 @@ pub(crate) async fn metrics(State(metered): State<Metered>) -> Response {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The client of the web UI is made from this copy, before there is a binary to ask.
+    const COPY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/web/openapi.json");
+
+    #[test]
+    fn the_web_is_made_from_the_document_as_it_is() {
+        let expected = whole().to_pretty_json().unwrap() + "\n";
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(COPY, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(COPY).unwrap_or_default();
+        assert!(
+            found == expected,
+            "web/openapi.json is old: UPDATE=1 cargo test --workspace --bin spindle the_web_is_made"
+        );
+    }
+}

@@ -1,0 +1,146 @@
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { launch, Visitor } from "./browser";
+import { Server } from "./server";
+
+const PAGES = [
+  "/runs",
+  "/runs/hostile",
+  "/compare?a=hostile&b=plain",
+  "/calls",
+  "/threads",
+  "/threads/hostile-thread",
+  "/overview",
+  "/datasets",
+  "/operations",
+];
+const MARKUP = `<script>window.taken=1</script><img src=x onerror="window.taken=1"><svg onload="window.taken=1">`;
+const TURNED = "\u202egnp.exe \u2067مرحبا بالعالم";
+
+let server: Server;
+let browser: Browser;
+
+beforeAll(async () => {
+  [server, browser] = await Promise.all([Server.start(), launch()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+/** A run whose every field is somebody's attack. */
+function hostile(text: string, run_id: string) {
+  const at = Date.now() - 60_000;
+  const time = (ms: number) => new Date(at + ms).toISOString();
+  const metadata = { user_email: text, agent: text, [text.slice(0, 60)]: text };
+  const chat = [{ role: text, content: text }];
+  return [
+    {
+      name: text,
+      type: "agent",
+      run_id,
+      timestamp: time(0),
+      input: chat,
+      metadata,
+      tags: [text],
+      thread_id: "hostile-thread",
+    },
+    {
+      name: "llm_call",
+      type: "llm",
+      run_id: `${run_id}-call`,
+      parent_run_id: run_id,
+      timestamp: time(500),
+      model: text,
+      input: chat,
+      output: text,
+    },
+    { name: "agent_error", run_id, timestamp: time(900), error: { name: text, message: text, stack: text } },
+    { name: "chat", run_id, timestamp: time(950), thread_id: "hostile-thread", role: "user", content: text, metadata },
+    { name: "feedback", run_id, timestamp: time(970), rating: "negative", comment: text },
+    { name: "saved", run_id, timestamp: time(980) },
+  ];
+}
+
+describe("without any data", () => {
+  it("says how to send the first event, and shows the run as soon as it is there", async () => {
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    await visitor.goto("/runs");
+    await page.getByText(`${server.url}/api/report`).first().waitFor();
+    await visitor.checkAccessibility();
+    await visitor.screenshot("runs-empty");
+    const timestamp = new Date().toISOString();
+    await server.report([{ name: "first_call", type: "agent", run_id: "plain", timestamp, output: "done" }]);
+    await page.getByText("first_call").first().waitFor();
+    await visitor.leave();
+  });
+
+  it.each(["/calls", "/threads", "/overview", "/datasets"])("%s says that there is nothing", async (path) => {
+    const visitor = await Visitor.signedIn(browser, server);
+    await visitor.goto(path);
+    await visitor.checkAccessibility();
+    await visitor.leave();
+  });
+});
+
+describe("hostile payloads", () => {
+  it.each([
+    ["markup", MARKUP],
+    ["text that turns around what follows", TURNED],
+    ["a text of 900 KB", "y".repeat(900)],
+  ])("are shown as text on every page: %s", async (_, text) => {
+    const output = { text: text.repeat(text.length === 900 ? 1000 : 1) };
+    const events = hostile(text.slice(0, 250), "hostile");
+    await server.report([
+      ...events,
+      { name: "agent_end", run_id: "hostile", timestamp: new Date().toISOString(), output },
+    ]);
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    for (const path of PAGES) {
+      await visitor.goto(path);
+      await page.waitForLoadState("networkidle");
+      expect(await page.evaluate(() => "taken" in window), path).toBe(false);
+      expect(await page.locator("main img[src=x], main script, main svg[onload]").count(), path).toBe(0);
+    }
+    await visitor.leave();
+  });
+});
+
+describe("a server that restarts", () => {
+  it("is waited for, and the session goes on", async () => {
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    await visitor.goto("/runs");
+    await server.kill();
+    await page.getByRole("link", { name: "Threads" }).click();
+    await page.getByText("Loading").first().waitFor();
+    await server.again();
+    await page
+      .getByText("hostile")
+      .first()
+      .waitFor()
+      .catch(() => undefined);
+    await page.getByRole("heading", { name: "Threads" }).waitFor();
+    expect(await page.getByRole("heading", { name: "Sign in" }).count()).toBe(0);
+    await visitor.leave();
+  });
+});
+
+describe("every page", () => {
+  it.each([
+    ["light", {}],
+    ["dark", { dark: true }],
+    ["phone", { phone: true }],
+  ])("has no fault that axe finds: %s", async (name, look) => {
+    const visitor = await Visitor.signedIn(browser, server, look);
+    for (const path of PAGES) {
+      await visitor.goto(path);
+      await visitor.page.waitForLoadState("networkidle");
+      await visitor.checkAccessibility();
+      await visitor.screenshot(`all-${name}-${path.split(/[/?]/)[1]}${path.split("/").length > 2 ? "-one" : ""}`);
+    }
+    await visitor.leave();
+  });
+});
