@@ -142,7 +142,7 @@ impl FromRequestParts<QueryState> for Caller {
         Ok(match presented(&parts.headers) {
             // Whoever names a credential is not who the browser says.
             Some(secrets) => {
-                let shown = secrets.into_iter().map(|secret| Secret::new(secret));
+                let shown = secrets.into_iter().map(Secret::new);
                 Self::first(state, shown.map(Shown::Secret)).await?
             }
             None => Self::of_session(parts, state).await?,

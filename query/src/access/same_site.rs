@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, Uri};
 use schemas::fault::Fault;
 
 const SITE: &str = "sec-fetch-site";
+const FORWARDED_HOST: &str = "x-forwarded-host";
 
 /// What a request is that was not meant by whoever is signed in.
 fn cross_site() -> Fault {
@@ -40,21 +41,24 @@ pub(crate) fn check(parts: &Parts, public: Option<&Uri>) -> Result<(), Fault> {
     if is_ours { Ok(()) } else { Err(cross_site()) }
 }
 
-/// Whether an `Origin` names this host: the one that was asked, or where people reach it. Both leave a usual port out.
+/// Whether an `Origin` names this host: the one that was asked, here or before a proxy, or where people reach it. No page
+/// has a browser send another `Host`, nor `X-Forwarded-Host` without asking first. All leave a usual port out.
 fn is_own_origin(origin: &str, headers: &HeaderMap, uri: &Uri, public: Option<&Uri>) -> bool {
     let Some((scheme, origin)) = origin.split_once("://") else {
         return false;
     };
-    let asked = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    // Of several proxies, the first was asked by the browser.
+    let before = text(FORWARDED_HOST).and_then(|hosts| hosts.split(',').next());
     // HTTP/2 has it in the address.
-    let asked = asked.or_else(|| uri.authority().map(|authority| authority.as_str()));
-    if asked.is_some_and(|asked| asked.eq_ignore_ascii_case(origin)) {
+    let asked = text(HOST.as_str()).or_else(|| uri.authority().map(|authority| authority.as_str()));
+    let is_asked = |host: &str| host.trim().eq_ignore_ascii_case(origin);
+    if [before, asked].into_iter().flatten().any(is_asked) {
         return true;
     }
     public.is_some_and(|public| {
         let authority = public.authority().map(|authority| authority.as_str());
-        public.scheme_str() == Some(scheme)
-            && authority.is_some_and(|own| own.eq_ignore_ascii_case(origin))
+        public.scheme_str() == Some(scheme) && authority.is_some_and(is_asked)
     })
 }
 
@@ -127,5 +131,11 @@ mod tests {
             assert_eq!(is_let_in("POST", &headers), expected, "{origin}");
         }
         assert!(is_let_in("POST", &[host]));
+        let proxied = [
+            host,
+            (FORWARDED_HOST, "front, other"),
+            ("origin", "https://front"),
+        ];
+        assert!(is_let_in("POST", &proxied));
     }
 }
