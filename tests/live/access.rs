@@ -21,7 +21,7 @@ crate::harness::both_ways!(
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A server that trusts a provider, whose keys it asks for every second.
-fn trusting(setup: Setup, provider: &Provider) -> Setup {
+pub(crate) fn trusting(setup: Setup, provider: &Provider) -> Setup {
     setup
         .with("auth.oidc.issuer", &provider.issuer)
         .with("auth.oidc.audience", AUDIENCE)
@@ -234,6 +234,12 @@ async fn every_endpoint_lets_in_those_who_may_and_tells_the_others_why(setup: Se
         if row.need == Need::Nobody {
             let (status, _, body) = ask(server, row, (None, "")).await;
             assert!(status.is_success(), "{row:?}: {status} {body}");
+            continue;
+        }
+        if row.need == Need::InBody {
+            let answer = ask(server, row, (Some(&server.token), "")).await;
+            let fault = fault_in(row, StatusCode::UNAUTHORIZED, &answer);
+            faults.extend(fault.map(|fault| format!("{row:?}: {fault}")));
             continue;
         }
         let mut note = |who: &str, fault: Option<String>| {

@@ -27,6 +27,7 @@ mod provider;
 mod reference;
 mod repartition;
 mod rolling;
+mod sessions;
 mod stand;
 mod stops;
 mod tenancy;

@@ -29,6 +29,10 @@ pub(super) enum Need {
     Start,
     /// The role `operator`.
     Operate,
+    /// A token, or somebody of the provider, with whatever roles.
+    Somebody,
+    /// A token in the body.
+    InBody,
 }
 
 /// An endpoint.
@@ -88,6 +92,15 @@ pub(super) const ROWS: &[Row] = &[
     row("get", "/api/analytics/usage/users", Need::Read, ""),
     row("get", "/api/analytics/usage/errors", Need::Read, ""),
     row("get", "/api/analytics/unpriced", Need::Read, ""),
+    row("get", "/api/session", Need::Somebody, ""),
+    row(
+        "post",
+        "/api/session",
+        Need::InBody,
+        "{\"token\": \"sp_tok_nobodys\"}",
+    ),
+    // Without a session there is nothing to end.
+    row("delete", "/api/session", Need::Nobody, ""),
     row("get", "/api/internal/cache", Need::AdminOfAll, ""),
     row(
         "post",
@@ -309,7 +322,8 @@ impl Row {
             .iter()
             .any(|role| holder.holds(role));
         let is_let_in = match self.need {
-            Need::Nobody => true,
+            Need::Nobody | Need::InBody => true,
+            Need::Somebody => holder.scope.is_none(),
             // There, people are not known at all.
             Need::Report if holder.is_person => return Some(StatusCode::UNAUTHORIZED),
             Need::Report => scope("report"),
