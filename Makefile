@@ -55,7 +55,8 @@ lint: $(WEB_TOOLS) ## Formatting and lints, warnings as errors.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-test: engine kafka-jars web lint test-rust test-web test-python test-deploy ## Everything; what CI runs.
+test: engine kafka-jars web lint test-rust ## Everything; what CI runs.
+	$(MAKE) -j2 test-python test-web test-deploy
 
 test-rust: engine kafka-jars
 	cargo test --locked --workspace
