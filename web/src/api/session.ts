@@ -5,7 +5,7 @@ import { ApiFault, api, ask, type Shapes } from "./client";
 import { queryClient, SESSION } from "./query-client";
 
 /** Who is signed in. */
-export type Session = Shapes["Session"];
+export type Session = Shapes["Who"];
 /** What somebody may be. */
 export type Role = "viewer" | "starter" | "operator" | "admin";
 
