@@ -14,7 +14,14 @@ export function Dialog({ title, onClose, children }: Props) {
     return () => shown?.close();
   }, []);
   return (
-    <dialog ref={dialog} aria-labelledby={id} onCancel={onClose} onClose={onClose}>
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      // Told late: a dialog that was shown again meanwhile, as React does while developing, stays.
+      onClose={() => {
+        if (!dialog.current?.open) onClose();
+      }}
+    >
       <div className="stack">
         <h2 id={id}>{title}</h2>
         {children}
