@@ -33,14 +33,17 @@ export function useRole(role: Role): boolean {
   return hasRole(useSession().data, role);
 }
 
+/** From now on this is who looks. What somebody else has read does not stay. */
+function become(session: Session | null) {
+  queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION[0] });
+  queryClient.setQueryData(SESSION, session);
+}
+
 /** Signs in with a token, which is forgotten here at once. */
 export function useSignIn() {
   return useMutation({
     mutationFn: (token: string) => ask(api.POST("/api/session", { body: { token } })),
-    onSuccess: (session) => {
-      queryClient.clear();
-      queryClient.setQueryData(SESSION, session);
-    },
+    onSuccess: (session) => become(session),
     gcTime: 0,
   });
 }
@@ -49,9 +52,6 @@ export function useSignIn() {
 export function useSignOut() {
   return useMutation({
     mutationFn: () => ask(api.DELETE("/api/session")),
-    onSuccess: () => {
-      queryClient.clear();
-      queryClient.setQueryData(SESSION, null);
-    },
+    onSuccess: () => become(null),
   });
 }
