@@ -14,6 +14,8 @@ function isWriting(target: EventTarget | null): boolean {
 /** Whether a key belongs to the page rather than to a field, a dialog or the browser. */
 export function isForPage(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
+  // Enter on a link or a button with the focus means that.
+  if (event.key === "Enter" && event.target instanceof Element && event.target.closest("a, button")) return false;
   return !isWriting(event.target) && !document.querySelector("dialog[open]");
 }
 

@@ -12,9 +12,10 @@ import {
   useTable,
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type ReactNode, type Ref, useEffect, useImperativeHandle, useMemo, useRef, useState } from "react";
 import { useKeys } from "../parts/keys";
 import styles from "./data-table.module.css";
+import { type TablePlace, useTablePlace } from "./table-place";
 
 const features = tableFeatures({ columnVisibilityFeature });
 /** Height of a row in pixels, in the style sheet too. */
@@ -23,6 +24,7 @@ const ROW_PX = 38;
 const OVERSCAN = 12;
 /** Rows before the end at which more are asked for. */
 const NEAR_END = 30;
+const NONE: string[] = [];
 
 /** A column. */
 export type Column<Row> = {
@@ -38,6 +40,14 @@ export type Column<Row> = {
   sort?: string;
   /** Whether it is a figure, which stands at the right. */
   isNumber?: boolean;
+};
+
+/** What a page may ask of its table. */
+export type TableHandle = {
+  /** Whether the first row is in sight. */
+  isAtTop: () => boolean;
+  /** Scrolls there. */
+  toTop: () => void;
 };
 
 type Props<Row extends RowData> = {
@@ -61,27 +71,39 @@ type Props<Row extends RowData> = {
   marked?: ReadonlySet<string>;
   /** Stands after the last row: that more are coming, or that something failed. */
   foot?: ReactNode;
+  /** Keys that act on the row of the cursor. */
+  rowKeys?: Record<string, (row: Row) => void>;
+  /** Which place in the history this is, and of what: going back returns to the same row. */
+  place?: TablePlace;
+  handle?: Ref<TableHandle>;
 };
 
 /** The table. It takes the height it is given. */
 export function DataTable<Row extends RowData>(props: Props<Row>) {
-  const { rows, columns, hidden = [], rowKey } = props;
+  const { rows, columns, hidden = NONE, rowKey } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [cursor, setCursor] = useState<string>();
+  useTablePlace(props.place, scroller, cursor, setCursor);
   const at = cursor === undefined ? -1 : rows.findIndex((row) => rowKey(row) === cursor);
 
+  const definitions = useMemo(
+    () =>
+      columns.map(
+        (column): ColumnDef<typeof features, Row> => ({
+          id: column.id,
+          header: column.title,
+          cell: ({ row }) => column.cell(row.original),
+        }),
+      ),
+    [columns],
+  );
+  const columnVisibility = useMemo(() => Object.fromEntries(hidden.map((id) => [id, false])), [hidden]);
   const table = useTable({
     features,
     data: rows,
     getRowId: rowKey,
-    columns: columns.map(
-      (column): ColumnDef<typeof features, Row> => ({
-        id: column.id,
-        header: column.title,
-        cell: ({ row }) => column.cell(row.original),
-      }),
-    ),
-    state: { columnVisibility: Object.fromEntries(hidden.map((id) => [id, false])) },
+    columns: definitions,
+    state: { columnVisibility },
   });
   const model = table.getRowModel().rows;
 
@@ -112,22 +134,33 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
   };
   const below = () => go(at + 1);
   const above = () => go(at - 1);
+  useImperativeHandle(props.handle, () => ({
+    isAtTop: () => (scroller.current?.scrollTop ?? 0) < ROW_PX,
+    toTop: () => scroller.current?.scrollTo({ top: 0 }),
+  }));
+  const ofCursor = Object.entries(props.rowKeys ?? {}).map(([key, act]) => [
+    key,
+    () => {
+      const row = rows[at];
+      if (row) act(row);
+    },
+  ]);
   useKeys({
+    ...Object.fromEntries(ofCursor),
+    Escape: () => setCursor(undefined),
     j: below,
     k: above,
     ArrowDown: below,
     ArrowUp: above,
     Home: () => go(0),
     End: () => go(rows.length - 1),
-    Enter: (event) => {
-      // A link or a button that has the focus is what Enter means.
-      if (event.target instanceof Element && event.target.closest("a, button")) return;
-      open();
-    },
+    Enter: open,
   });
 
   const shown = columns.filter((column) => !hidden.includes(column.id));
-  const tracks = { gridTemplateColumns: shown.map((column) => column.width).join(" ") };
+  // Head and rows are grids of their own: they are equally wide only where the width does not come from what is in them.
+  const minWidth = shown.reduce((sum, column) => sum + leastWidth(column.width), 0);
+  const tracks = { gridTemplateColumns: shown.map((column) => column.width).join(" "), minWidth };
   return (
     <div
       ref={scroller}
@@ -159,7 +192,7 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
           })}
         </div>
       ))}
-      <div role="rowgroup" className={styles.body} style={{ height: virtual.getTotalSize() }}>
+      <div role="rowgroup" className={styles.body} style={{ height: virtual.getTotalSize(), minWidth }}>
         {items.map((item) => {
           const row = model[item.index];
           if (!row) return null;
@@ -192,6 +225,11 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
       {props.foot}
     </div>
   );
+}
+
+/** The least pixels of a track, such as 140 of `minmax(140px, 2fr)`. */
+function leastWidth(track: string): number {
+  return Number(/(\d+(?:\.\d+)?)px/.exec(track)?.[1] ?? 80);
 }
 
 function ariaSort(column: string | undefined, sort: string | undefined) {
