@@ -4,6 +4,9 @@ import { useCallback, useMemo } from "react";
 import { useSearchParams } from "react-router";
 import { apiQuery, type Range, type RunFilter, readFilter, readRange, writeFilter } from "./run-filter";
 
+/** What a page knows of its filter, and how it changes it. */
+export type RunView = ReturnType<typeof useRunFilter>;
+
 /** The filter, the range, the query for the server, and how to change them. A change is a step in the history. */
 export function useRunFilter() {
   const [params, setParams] = useSearchParams();
@@ -14,8 +17,8 @@ export function useRunFilter() {
   // A range is counted from when the address was opened.
   const query = useMemo(() => apiQuery(filter, range, Date.now()), [filter, range]);
   const setFilter = useCallback(
-    (change: (filter: RunFilter) => RunFilter) =>
-      setParams((now) => writeFilter(change(readFilter(now)), now), { replace: false }),
+    (change: (filter: RunFilter) => RunFilter, step: { replace?: boolean } = {}) =>
+      setParams((now) => writeFilter(change(readFilter(now)), now), { replace: step.replace ?? false }),
     [setParams],
   );
   /** Sets or (with nothing) removes other parts of the view, such as `sort`. */
@@ -35,5 +38,7 @@ export function useRunFilter() {
     (chosen: Range | undefined) => setView({ range: chosen, from: undefined, to: undefined }),
     [setView],
   );
-  return { params, filter, range, query, setFilter, setRange, setView };
+  /** Replaces all that is in the address, as for a saved view. */
+  const setAddress = useCallback((next: URLSearchParams) => setParams(next), [setParams]);
+  return { params, filter, range, query, setFilter, setRange, setView, setAddress };
 }

@@ -1,0 +1,26 @@
+/** Times of a filter as the reader's own clock shows them, for fields of type `datetime-local`. Pure. */
+
+function two(part: number): string {
+  return String(part).padStart(2, "0");
+}
+
+/** When a value of `from` or `to` is: ISO 8601, a date, or milliseconds since 1970. */
+export function moment(value: string): Date | undefined {
+  const at = /^\d{9,}$/.test(value) ? new Date(Number(value)) : new Date(value);
+  return Number.isNaN(at.getTime()) ? undefined : at;
+}
+
+/** The value of a field; nothing where the filter holds no time. */
+export function toField(value: string | undefined): string {
+  const at = value ? moment(value) : undefined;
+  if (!at) return "";
+  const day = `${String(at.getFullYear()).padStart(4, "0")}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+/** What the filter holds for a field's value; nothing for an empty or unfinished one. */
+export function fromField(value: string): string | undefined {
+  if (!value) return undefined;
+  const at = new Date(value);
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
+}
