@@ -1,7 +1,100 @@
-/** Runs. */
+/** All runs: filters, the table, live updates, and what can be done with many of them. */
 
+import { useEffect, useMemo, useRef } from "react";
+import { FilterBar } from "../filters/filter-bar";
+import { isFiltered } from "../filters/run-filter";
+import { SavedFiltersMenu } from "../filters/saved-filters-menu";
+import { useRunFilter } from "../filters/use-filter";
+import { compact, count } from "../format";
+import { CopyButton } from "../parts/copy-button";
+import { FirstEvent } from "../parts/first-event";
 import { Page } from "../parts/page";
+import type { Column, TableHandle } from "../table/data-table";
+import { ColumnChoice } from "./column-choice";
+import { KeyHelp } from "./key-help";
+import { LiveNotes, LiveSwitch } from "./live-bar";
+import { NoMatch } from "./no-match";
+import { PickBar } from "./pick-bar";
+import { RunTable, shownColumns, useListQuery } from "./run-table";
+import { NEWEST } from "./sorting";
+import { useLiveRuns } from "./use-live-runs";
+import { usePicks } from "./use-picks";
+import { type Run, runKey, useRunCount, useRuns } from "./use-runs";
+
+/** How often one looks whether the first run has come. */
+const FIRST_RUN_MS = 2_000;
 
 export default function RunsPage() {
-  return <Page title="Runs">{null}</Page>;
+  const view = useRunFilter();
+  const { query, sort } = useListQuery(view);
+  const runs = useRuns(query);
+  const total = useRunCount(query);
+  const table = useRef<TableHandle>(null);
+  const isLive = view.params.get("live") === "on";
+  const live = useLiveRuns(query, isLive, sort === NEWEST, table);
+  const { picks, toggle, clear } = usePicks();
+
+  const isNarrowed = isFiltered(view.filter) || view.range !== undefined;
+  const isEmpty = runs.data?.pages[0]?.data.length === 0;
+  const isWaiting = isEmpty && !isNarrowed;
+  const { refetch } = runs;
+  useEffect(() => {
+    if (!isWaiting) return;
+    const timer = setInterval(refetch, FIRST_RUN_MS);
+    return () => clearInterval(timer);
+  }, [isWaiting, refetch]);
+
+  const picked = useMemo(() => new Set(picks.map(runKey)), [picks]);
+  const before = useMemo(
+    (): Column<Run>[] => [
+      {
+        id: "pick",
+        title: "Pick",
+        width: "48px",
+        cell: (run) => (
+          <input
+            type="checkbox"
+            aria-label={`Pick ${(run.name || run.run_id).slice(0, 80)} for comparison`}
+            checked={picked.has(runKey(run))}
+            onChange={() => toggle(run)}
+          />
+        ),
+      },
+    ],
+    [picked, toggle],
+  );
+
+  return (
+    <Page
+      title="Runs"
+      fills
+      actions={
+        <>
+          <span className="soft number" role="status">
+            {total.data && `${count(total.data.count)}${total.data.isCapped ? "+" : ""} runs`}
+            {!total.data && runs.data && `${compact(runs.data.pages[0]?.data.length)}… runs`}
+          </span>
+          <LiveSwitch live={live} isOn={isLive} onChange={(on) => view.setView({ live: on ? "on" : undefined })} />
+          <SavedFiltersMenu view={view} />
+          <ColumnChoice shown={shownColumns(view)} onChange={(columns) => view.setView({ columns })} />
+          <CopyButton label="Copy link" text={() => window.location.href} />
+          <KeyHelp />
+        </>
+      }
+    >
+      {!isWaiting && <FilterBar view={view} fault={runs.error} />}
+      <PickBar picks={picks} project={view.filter.project_id} onClear={clear} />
+      <LiveNotes live={live} />
+      <RunTable
+        label="Runs"
+        view={view}
+        before={before}
+        marked={live.marked}
+        total={total.data?.isCapped ? undefined : total.data?.count}
+        rowKeys={{ x: toggle }}
+        handle={table}
+        empty={isNarrowed ? <NoMatch view={view} /> : <FirstEvent />}
+      />
+    </Page>
+  );
 }

@@ -1,0 +1,56 @@
+/** The switch for live updates, and what it says. */
+
+import { count } from "../format";
+import type { LiveRuns } from "./use-live-runs";
+
+const STATES = { off: "", opening: "Connecting…", on: "Live", waiting: "Connection lost, trying again…" } as const;
+const GAPS = {
+  server: "Some changes could not be shown: there were too many, or the connection was away too long.",
+  reopened: "The connection was lost for a while: changes in between may be missing.",
+  "too many": "More changed than can be shown.",
+} as const;
+
+/** The switch. */
+export function LiveSwitch({
+  live,
+  isOn,
+  onChange,
+}: {
+  live: LiveRuns;
+  isOn: boolean;
+  onChange: (on: boolean) => void;
+}) {
+  return (
+    <label className="line">
+      <input type="checkbox" checked={isOn} onChange={(event) => onChange(event.target.checked)} />
+      Live
+      {isOn && live.state !== "on" && <span className="soft small">{STATES[live.state]}</span>}
+    </label>
+  );
+}
+
+/** New runs that wait, and that something is missing. */
+export function LiveNotes({ live }: { live: LiveRuns }) {
+  return (
+    <>
+      <p className="unseen" aria-live="polite">
+        {live.said}
+      </p>
+      {live.gap && (
+        <div className="notice warn row" role="status">
+          <span className="grow">{GAPS[live.gap]}</span>
+          <button type="button" onClick={live.reload}>
+            Load again
+          </button>
+        </div>
+      )}
+      {live.waiting > 0 && (
+        <div className="row">
+          <button type="button" className="primary" onClick={live.show}>
+            <span aria-hidden="true">↑</span> {count(live.waiting)} new {live.waiting === 1 ? "run" : "runs"}
+          </button>
+        </div>
+      )}
+    </>
+  );
+}
