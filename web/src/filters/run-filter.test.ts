@@ -33,7 +33,7 @@ describe("the filter in an address", () => {
   });
 
   it("takes no empty values and no unknown ranges", () => {
-    const params = new URLSearchParams("status=&tags=&metadata.=x&range=1y");
+    const params = new URLSearchParams("status=&tags=&metadata.=x&range=constructor");
     expect(readFilter(params)).toEqual({});
     expect(readRange(params)).toBeUndefined();
     expect(isFiltered({ project_id: "p" })).toBe(false);

@@ -95,7 +95,7 @@ export function writeFilter(filter: RunFilter, before: URLSearchParams = new URL
 /** The range in an address, if there is one. */
 export function readRange(params: URLSearchParams): Range | undefined {
   const range = params.get("range");
-  return range && range in RANGES ? (range as Range) : undefined;
+  return range && Object.hasOwn(RANGES, range) ? (range as Range) : undefined;
 }
 
 /**

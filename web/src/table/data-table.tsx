@@ -13,7 +13,7 @@ import {
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, type Ref, useEffect, useImperativeHandle, useMemo, useRef, useState } from "react";
-import { useKeys } from "../parts/keys";
+import { isForPage, type Keys, useKeys } from "../parts/keys";
 import styles from "./data-table.module.css";
 import { type TablePlace, useTablePlace } from "./table-place";
 
@@ -69,6 +69,8 @@ type Props<Row extends RowData> = {
   total?: number | undefined;
   /** Rows that are marked, by key. */
   marked?: ReadonlySet<string>;
+  /** Whether it is only a part of its page: then its keys count while the focus is in it. */
+  isPart?: boolean;
   /** Stands after the last row: that more are coming, or that something failed. */
   foot?: ReactNode;
   /** Keys that act on the row of the cursor. */
@@ -145,7 +147,7 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
       if (row) act(row);
     },
   ]);
-  useKeys({
+  const keys: Keys = {
     ...Object.fromEntries(ofCursor),
     Escape: () => setCursor(undefined),
     j: below,
@@ -155,7 +157,8 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
     Home: () => go(0),
     End: () => go(rows.length - 1),
     Enter: open,
-  });
+  };
+  useKeys(props.isPart ? {} : keys);
 
   const shown = columns.filter((column) => !hidden.includes(column.id));
   // Head and rows are grids of their own: they are equally wide only where the width does not come from what is in them.
@@ -170,6 +173,12 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
       aria-rowcount={(props.total ?? rows.length) + 1}
       aria-colcount={shown.length}
       tabIndex={0}
+      onKeyDown={(event) => {
+        const act = props.isPart ? keys[event.key] : undefined;
+        if (!act || !isForPage(event.nativeEvent)) return;
+        event.preventDefault();
+        act(event.nativeEvent);
+      }}
     >
       {table.getHeaderGroups().map((group) => (
         <div key={group.id} role="row" aria-rowindex={1} className={styles.head} style={tracks}>
