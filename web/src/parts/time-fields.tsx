@@ -1,0 +1,46 @@
+/** From and to, in the reader's zone: what dragging over a chart does, done with the keyboard. */
+
+import { useState } from "react";
+import { fieldOf, ofField } from "./local-time";
+
+type Props = {
+  /** The bounds in force, in milliseconds. */
+  from: number | undefined;
+  to: number | undefined;
+  /** New bounds in ISO 8601; either may be open. */
+  onChange: (from: string | undefined, to: string | undefined) => void;
+};
+
+/** The fields. They are written anew when the bounds change elsewhere. */
+export function TimeFields(props: Props) {
+  return <Fields key={`${props.from} ${props.to}`} {...props} />;
+}
+
+function Fields({ from, to, onChange }: Props) {
+  const [start, setStart] = useState(fieldOf(from));
+  const [end, setEnd] = useState(fieldOf(to));
+  const isWrong = start !== "" && end !== "" && start > end;
+  return (
+    <form
+      className="row"
+      style={{ alignItems: "end" }}
+      aria-label="Time range"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (!isWrong) onChange(ofField(start), ofField(end, true));
+      }}
+    >
+      <label>
+        From
+        <input type="datetime-local" value={start} max={end} onChange={(event) => setStart(event.target.value)} />
+      </label>
+      <label>
+        To
+        <input type="datetime-local" value={end} min={start} onChange={(event) => setEnd(event.target.value)} />
+      </label>
+      <button type="submit" disabled={isWrong}>
+        Apply
+      </button>
+    </form>
+  );
+}
