@@ -1,7 +1,147 @@
-/** Overview. */
+/** Cost, volume, latency and errors over time, by model, agent, user or app, and the runs behind them. */
 
+import { useEffect, useMemo, useState } from "react";
+import { apiQuery, type RunFilter, writeFilter } from "../filters/run-filter";
+import { useRunFilter } from "../filters/use-filter";
+import { Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
+import { ChartCard } from "./chart-card";
+import { ErrorReasons } from "./error-reasons";
+import { GroupTable } from "./group-table";
+import { Legend } from "./legend";
+import { MEASURES } from "./measures";
+import styles from "./overview.module.css";
+import { DEFAULT_RANGE, FilterChips, OverviewControls, readBy } from "./overview-controls";
+import { type By, prepare } from "./series";
+import { before, intervalFor, type Span, snapped, spanOf } from "./span";
+import { SpanRuns } from "./span-runs";
+import { Tiles } from "./tiles";
+import { AGAIN_MS, useUsage } from "./use-usage";
 
+/** The filter that means a group. */
+const FIELD = { model: "model", agent: "agent", user: "user_email", app: "app_id" } as const satisfies Record<
+  By,
+  keyof RunFilter
+>;
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+/** The page. */
 export default function OverviewPage() {
-  return <Page title="Overview">{null}</Page>;
+  const { params, filter, range: named, setFilter, setRange, setView } = useRunFilter();
+  const hasTimes = Boolean(filter.from || filter.to);
+  const range = hasTimes ? undefined : (named ?? DEFAULT_RANGE);
+  const by = readBy(params);
+  const now = useNow(!filter.to);
+  const query = useMemo(() => apiQuery(filter, range, now), [filter, range, now]);
+  const span = useMemo(() => spanOf(query, now), [query, now]);
+  const interval = intervalFor(span, params.get("interval"));
+
+  // Without an interval the server gives no series: the figures are still right.
+  const usage = useUsage(by, query, interval);
+  // The report by model knows model calls only; the tiles are of all runs.
+  const all = useUsage("agent", query, undefined, by === "model");
+  const earlier = before(span);
+  const past = useUsage("agent", { ...query, from: iso(earlier.from), to: iso(earlier.to) });
+  const totals = by === "model" ? all.data?.totals : usage.data?.totals;
+
+  const prepared = useMemo(
+    () => (usage.data?.interval ? prepare(usage.data, by, usage.data.interval, span) : undefined),
+    [usage.data, by, span],
+  );
+  const [off, setOff] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (id: string) =>
+    setOff((before) => {
+      const next = new Set(before);
+      if (!next.delete(id)) next.add(id);
+      return next;
+    });
+
+  const setTimes = (from: string | undefined, to: string | undefined) =>
+    setFilter(({ from: _from, to: _to, ...rest }) => ({ ...rest, ...(from && { from }), ...(to && { to }) }));
+  const draw = (drawn: Span) => {
+    if (!interval) return;
+    const { from, to } = snapped(drawn, interval, span);
+    setTimes(iso(from), iso(to));
+  };
+  const address = new URLSearchParams(writeFilter(filter));
+  if (range) address.set("range", range);
+
+  return (
+    <Page
+      title="Overview"
+      actions={
+        <span className="soft small" aria-live="polite">
+          {usage.isFetching ? "Reading…" : ""}
+        </span>
+      }
+    >
+      <OverviewControls
+        by={by}
+        range={range}
+        span={span}
+        interval={interval}
+        onBy={(chosen) => setView({ by: chosen })}
+        onRange={(chosen) => setRange(chosen)}
+        onInterval={(chosen) => setView({ interval: chosen })}
+        onTimes={setTimes}
+        onReset={() => setTimes(undefined, undefined)}
+      />
+      <FilterChips filter={filter} onChange={(next) => setFilter(() => next)} />
+      {totals && (
+        <Tiles now={totals} earlier={past.isPlaceholderData ? undefined : past.data?.totals} before={earlier} />
+      )}
+      {usage.isPending && <Loading what="figures" />}
+      {usage.isError && <Failure error={usage.error} again={() => usage.refetch()} />}
+      {all.isError && <Failure error={all.error} again={() => all.refetch()} />}
+      {!interval && (
+        <p className="notice">This time is too long for charts: choose a shorter one, of less than 1,000 days.</p>
+      )}
+      {prepared && usage.data && (
+        <>
+          <div className="stack" style={{ gap: 6 }}>
+            <Legend groups={prepared.groups} off={off} onToggle={toggle} />
+            <p className="soft small" style={{ margin: 0 }}>
+              {by === "model" && "Charts by model are of model calls only. "}
+              Drag over a chart to look at that time{prepared.interval === "day" ? "; days are those of UTC" : ""}. The
+              first and the last bar may be of a part of their {prepared.interval}.
+            </p>
+          </div>
+          <div className={styles.charts} aria-busy={usage.isPlaceholderData}>
+            {MEASURES.filter((measure) => by !== "model" || measure.id !== "runs").map((measure) => (
+              <ChartCard key={measure.id} measure={measure} prepared={prepared} off={off} onDraw={draw} />
+            ))}
+          </div>
+        </>
+      )}
+      <div className={styles.tables}>
+        {usage.data && (
+          <GroupTable
+            report={usage.data}
+            by={by}
+            groups={prepared?.groups ?? []}
+            sort={params.get("groups")}
+            onSort={(sort) => setView({ groups: sort })}
+            onChoose={(key) => setFilter((before) => ({ ...before, [FIELD[by]]: key }))}
+          />
+        )}
+        <ErrorReasons query={query} />
+      </div>
+      <SpanRuns query={query} to={`/runs?${address}`} total={totals?.runs} />
+    </Page>
+  );
+}
+
+/** The time now, which goes on each minute while the page is seen and its span ends now. */
+function useNow(moves: boolean): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!moves) return;
+    setNow(Date.now());
+    const timer = setInterval(() => {
+      if (document.visibilityState === "visible") setNow(Date.now());
+    }, AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [moves]);
+  return now;
 }

@@ -1,0 +1,45 @@
+/** The reports of usage, for a filter. */
+
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { api, ask, type Shapes } from "../api/client";
+import type { By, Report } from "./series";
+import type { Interval } from "./span";
+
+/** The query of a filter, as the API takes it. */
+export type Query = Record<string, string | string[]>;
+/** Errors by reason. */
+export type Failures = Shapes["Report_Failures"];
+
+const PATHS = {
+  model: "/api/analytics/usage/models",
+  agent: "/api/analytics/usage/agents",
+  user: "/api/analytics/usage/users",
+  // The same shape as that of agents.
+  app: "/api/analytics/usage/apps" as "/api/analytics/usage/agents",
+} as const;
+
+/** How often figures that end now are read again. */
+export const AGAIN_MS = 60_000;
+
+/** Figures by group, and with an interval over time. What was there stays until the new figures are. */
+export function useUsage(by: By, query: Query, interval?: Interval | undefined, isWanted = true) {
+  const asked = interval ? { ...query, interval } : query;
+  return useQuery({
+    queryKey: ["usage", by, asked],
+    queryFn: ({ signal }): Promise<Report> =>
+      // Values are checked by the server, which says what is wrong with them.
+      ask(api.GET(PATHS[by], { params: { query: asked as object }, signal })),
+    placeholderData: keepPreviousData,
+    enabled: isWanted,
+  });
+}
+
+/** Errors by reason. */
+export function useErrors(query: Query) {
+  return useQuery({
+    queryKey: ["usage", "errors", query],
+    queryFn: ({ signal }): Promise<Failures> =>
+      ask(api.GET("/api/analytics/usage/errors", { params: { query: query as object }, signal })),
+    placeholderData: keepPreviousData,
+  });
+}
