@@ -23,7 +23,7 @@ export function useRunFilter() {
   );
   /** Sets or (with nothing) removes other parts of the view, such as `sort`. */
   const setView = useCallback(
-    (view: Record<string, string | undefined>) =>
+    (view: Record<string, string | undefined>, step: { replace?: boolean } = {}) =>
       setParams((now) => {
         const next = new URLSearchParams(now);
         for (const [name, value] of Object.entries(view)) {
@@ -31,7 +31,7 @@ export function useRunFilter() {
           else next.delete(name);
         }
         return next;
-      }),
+      }, step),
     [setParams],
   );
   const setRange = useCallback(

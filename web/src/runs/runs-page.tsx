@@ -1,6 +1,7 @@
 /** All runs: filters, the table, live updates, and what can be done with many of them. */
 
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { ExportDialog } from "../datasets/export-dialog";
 import { FilterBar } from "../filters/filter-bar";
 import { isFiltered } from "../filters/run-filter";
 import { SavedFiltersMenu } from "../filters/saved-filters-menu";
@@ -34,6 +35,7 @@ export default function RunsPage() {
   const live = useLiveRuns(query, isLive, sort === NEWEST, table);
   const { picks, toggle, clear } = usePicks();
 
+  const [isExporting, setExporting] = useState(false);
   const isNarrowed = isFiltered(view.filter) || view.range !== undefined;
   const isEmpty = runs.data?.pages[0]?.data.length === 0;
   const isWaiting = isEmpty && !isNarrowed;
@@ -78,6 +80,9 @@ export default function RunsPage() {
           <SavedFiltersMenu view={view} />
           <ColumnChoice shown={shownColumns(view)} onChange={(columns) => view.setView({ columns })} />
           <CopyButton label="Copy link" text={() => window.location.href} />
+          <button type="button" disabled={!runs.data || isEmpty} onClick={() => setExporting(true)}>
+            Export…
+          </button>
           <KeyHelp />
         </>
       }
@@ -95,6 +100,14 @@ export default function RunsPage() {
         handle={table}
         empty={isNarrowed ? <NoMatch view={view} /> : <FirstEvent />}
       />
+      {isExporting && (
+        <ExportDialog
+          path="/api/run/export"
+          query={query}
+          total={total.data?.isCapped ? undefined : total.data?.count}
+          onClose={() => setExporting(false)}
+        />
+      )}
     </Page>
   );
 }

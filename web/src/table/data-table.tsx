@@ -18,7 +18,7 @@ import styles from "./data-table.module.css";
 import { type TablePlace, useTablePlace } from "./table-place";
 
 const features = tableFeatures({ columnVisibilityFeature });
-/** Height of a row in pixels, in the style sheet too. */
+/** Height of a row in pixels. */
 const ROW_PX = 38;
 /** Rows kept outside of what one sees, on each side: scrolling fast shows no gaps. */
 const OVERSCAN = 12;
@@ -78,11 +78,15 @@ type Props<Row extends RowData> = {
   /** Which place in the history this is, and of what: going back returns to the same row. */
   place?: TablePlace;
   handle?: Ref<TableHandle>;
+  /** Height of a row in pixels, where it holds more than a line. */
+  rowHeight?: number;
+  /** Somebody walked to a row, or clicked it. */
+  onCursor?: (row: Row) => void;
 };
 
 /** The table. It takes the height it is given. */
 export function DataTable<Row extends RowData>(props: Props<Row>) {
-  const { rows, columns, hidden = NONE, rowKey } = props;
+  const { rows, columns, hidden = NONE, rowKey, rowHeight = ROW_PX } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [cursor, setCursor] = useState<string>();
   useTablePlace(props.place, scroller, cursor, setCursor);
@@ -112,7 +116,7 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
   const virtual = useVirtualizer({
     count: model.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_PX,
+    estimateSize: () => rowHeight,
     overscan: OVERSCAN,
     getItemKey: (index) => model[index]?.id ?? index,
   });
@@ -128,6 +132,7 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
     const row = rows[index];
     if (!row) return;
     setCursor(rowKey(row));
+    props.onCursor?.(row);
     virtual.scrollToIndex(index, { align: "auto" });
   };
   const open = () => {
@@ -214,9 +219,10 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
               aria-selected={isAt}
               data-marked={props.marked?.has(row.id) || undefined}
               className={styles.row}
-              style={{ ...tracks, transform: `translateY(${item.start}px)` }}
+              style={{ ...tracks, height: rowHeight, transform: `translateY(${item.start}px)` }}
               onClick={(event) => {
                 setCursor(row.id);
+                props.onCursor?.(row.original);
                 if ((event.target as Element).closest("a, button, input, label")) return;
                 if (window.getSelection()?.toString()) return;
                 props.onOpen?.(row.original);
