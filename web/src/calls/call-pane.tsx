@@ -1,0 +1,124 @@
+/** A model call in full: its prompt, its answer, its figures, and room for what one thinks of it. */
+
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "react-router";
+import { api, ask } from "../api/client";
+import { count, dollars, duration, time } from "../format";
+import { Failure, Loading } from "../parts/notice";
+import { Status } from "../parts/status";
+import { Payload } from "../payload/payload";
+import { type RunName, runLink } from "../runs/run-link";
+import { markOf, useMark } from "../runs/use-marks";
+import { type Run, runKey } from "../runs/use-runs";
+import styles from "./calls.module.css";
+import { VerdictButtons } from "./verdict-buttons";
+
+type Props = {
+  name: RunName;
+  /** The call as the list has it, where it has it: it knows of feedback that was given a moment ago. */
+  listed: Run | undefined;
+  onClose: () => void;
+};
+
+/** The pane. */
+export function CallPane({ name, listed, onClose }: Props) {
+  const query = {
+    ...(name.app_id ? { app_id: name.app_id } : {}),
+    ...(name.project_id ? { project_id: name.project_id } : {}),
+  };
+  const asked = useQuery({
+    queryKey: ["call", runKey({ ...query, app_id: name.app_id ?? "", run_id: name.run_id })],
+    queryFn: ({ signal }) =>
+      ask(api.GET("/api/run/{run_id}", { params: { path: { run_id: name.run_id }, query }, signal })),
+    staleTime: 30_000,
+  });
+  const run = listed ?? asked.data;
+  return (
+    <section className={styles.pane} aria-label="Chosen call">
+      <div className="row">
+        <h2 className="grow clip">
+          <bdi>{(run?.model ?? run?.name ?? name.run_id).slice(0, 120)}</bdi>
+        </h2>
+        <Link className="button" to={runLink(name)}>
+          Open the run
+        </Link>
+        <button type="button" onClick={onClose}>
+          Close
+        </button>
+      </div>
+      {run && (
+        <>
+          <Facts run={run} />
+          <Judgement key={runKey(run)} run={run} />
+        </>
+      )}
+      {asked.isPending && <Loading what="the call" />}
+      {asked.isError && <Failure error={asked.error} again={() => asked.refetch()} />}
+      {asked.data && (
+        <>
+          {asked.data.error && <Payload value={asked.data.error} label="Error" />}
+          <Payload value={asked.data.input} label="Input" />
+          <Payload value={asked.data.output} label="Output" />
+        </>
+      )}
+    </section>
+  );
+}
+
+function Facts({ run }: { run: Run }) {
+  const facts: [string, React.ReactNode][] = [
+    ["Status", <Status key="status" status={run.status} stale={run.stale} />],
+    ["Cost", run.cost_status === "unpriced_model" ? "no price" : dollars(run.cost)],
+    ["Tokens in", count(run.prompt_tokens)],
+    ["Tokens out", count(run.completion_tokens)],
+    ["Latency", duration(run.latency_s)],
+    ["Started", time(run.started_at)],
+    ["Agent", run.agent],
+    ["User", run.user_email],
+    ["App", run.app_id],
+  ];
+  return (
+    <dl className={styles.facts}>
+      {facts.map(([label, value]) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd>{typeof value === "string" ? <bdi>{value.slice(0, 120)}</bdi> : (value ?? "–")}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** Feedback with words. */
+function Judgement({ run }: { run: Run }) {
+  const mark = useMark();
+  const [comment, setComment] = useState("");
+  const give = (rating: "positive" | "negative") => {
+    const words = comment.trim();
+    const feedback = { kind: "feedback", rating, ...(words ? { comment: words } : {}) } as const;
+    mark.mutate(markOf(run, feedback), { onSuccess: () => setComment("") });
+  };
+  return (
+    <div className={styles.judgement}>
+      <div className="row">
+        <span className="soft small">Feedback</span>
+        <VerdictButtons run={run} />
+        {run.feedback?.comment && <bdi className={styles.comment}>“{run.feedback.comment.slice(0, 500)}”</bdi>}
+      </div>
+      <div className={styles.words}>
+        <label className="grow">
+          With a comment
+          <input value={comment} maxLength={2000} dir="auto" onChange={(event) => setComment(event.target.value)} />
+        </label>
+        <button type="button" disabled={!comment.trim() || mark.isPending} onClick={() => give("positive")}>
+          Good
+        </button>
+        <button type="button" disabled={!comment.trim() || mark.isPending} onClick={() => give("negative")}>
+          Bad
+        </button>
+      </div>
+      {mark.isError && <Failure error={mark.error} again={() => mark.variables && mark.mutate(mark.variables)} />}
+    </div>
+  );
+}
