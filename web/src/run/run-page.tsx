@@ -1,7 +1,230 @@
-/** Run. */
+/** A run: its figures, the trace it is part of, its input and output, and what can be done with it. */
 
+import { useEffect, useMemo } from "react";
+import { Link, useLocation, useNavigate } from "react-router";
+import { ApiFault } from "../api/client";
+import { count } from "../format";
+import { useKeys } from "../parts/keys";
+import { Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
+import { Payload } from "../payload/payload";
+import type { View } from "../payload/shape";
+import { runLink } from "../runs/run-link";
+import { Said } from "./facts";
+import styles from "./run.module.css";
+import { RunActions } from "./run-actions";
+import { runIdIn } from "./run-address";
+import { RunDetails } from "./run-details";
+import { RunErrorNotice } from "./run-error";
+import { RunEvents } from "./run-events";
+import { RunHead } from "./run-head";
+import { SpanPanel } from "./span-panel";
+import { treeOf } from "./span-tree";
+import { isGoing, stretchOf } from "./time-scale";
+import { TraceView } from "./trace-view";
+import { useMarks } from "./use-marks";
+import { type RunDetail, useRun, useTrace } from "./use-run";
+import { useView } from "./use-view";
 
+/** The page at `/runs/:runId`. */
 export default function RunPage() {
-  return <Page title="Run">{null}</Page>;
+  const { pathname } = useLocation();
+  const { params } = useView();
+  const name = {
+    run_id: runIdIn(pathname),
+    app_id: params.get("app_id"),
+    project_id: params.get("project_id"),
+  };
+  // Another run is another page: nothing of the one before stays.
+  return <OneRun key={JSON.stringify(name)} name={name} />;
+}
+
+type Name = { run_id: string; app_id: string | null; project_id: string | null };
+
+function OneRun({ name }: { name: Name }) {
+  const marks = useMarks(name);
+  const asked = useRun(name, { isAwaiting: marks.isAwaiting });
+  const run = asked.data;
+  const { settle } = marks;
+  useEffect(() => {
+    if (run) settle(run);
+  }, [run, settle]);
+  useWayBack(name.project_id);
+  if (run) return <Found name={name} run={run} marks={marks} />;
+  const title = name.run_id.slice(0, 120);
+  if (asked.isPending) {
+    return (
+      <Page title={title}>
+        <Loading what="the run" />
+      </Page>
+    );
+  }
+  const isMissing = asked.error instanceof ApiFault && asked.error.status === 404;
+  return (
+    <Page title={title}>
+      {isMissing ? (
+        <div className="notice row" role="status">
+          <span className="grow">
+            There is no run <Said text={name.run_id} /> here (yet), or it is not yours to see. A run that was just
+            reported is usually seen within a few seconds; it is <span className="pulse">looked for</span> by itself.
+          </span>
+          <button type="button" onClick={() => asked.refetch()}>
+            Look now
+          </button>
+        </div>
+      ) : (
+        <Failure error={asked.error} again={() => asked.refetch()} />
+      )}
+    </Page>
+  );
+}
+
+/** Esc leads to where one came from, or to the list. */
+function useWayBack(projectId: string | null) {
+  const navigate = useNavigate();
+  useKeys({
+    Escape: () => {
+      const before = (window.history.state as { idx?: number } | null)?.idx ?? 0;
+      if (before > 0) navigate(-1);
+      else navigate(projectId ? `/runs?project_id=${encodeURIComponent(projectId)}` : "/runs");
+    },
+  });
+}
+
+const TABS = ["trace", "payload", "details", "events"] as const;
+type Tab = (typeof TABS)[number];
+
+type FoundProps = { name: Name; run: RunDetail; marks: ReturnType<typeof useMarks> };
+
+function Found({ name, run, marks }: FoundProps) {
+  const { params, setView } = useView();
+  const projectId = name.project_id ?? run.project_id;
+  const isPart = params.get("part") === "true";
+  const trace = useTrace({
+    run_id: isPart ? run.run_id : run.root_run_id,
+    app_id: run.app_id,
+    project_id: projectId,
+  });
+  const spans = trace.data?.data.length;
+  const wanted = params.get("tab") as Tab | null;
+  // A run that is alone has no trace to look at.
+  const tab: Tab = wanted && TABS.includes(wanted) ? wanted : spans === 1 ? "payload" : "trace";
+  const titles: Record<Tab, string> = {
+    trace: spans === undefined ? "Trace" : `Trace (${count(spans)}${trace.data?.truncated ? "+" : ""})`,
+    payload: "Input and output",
+    details: "Details",
+    events: `Events (${count(run.events.length)}${run.events_truncated ? "+" : ""})`,
+  };
+  const view = (params.get("view") ?? undefined) as View | undefined;
+  const choose = (chosen: View) => setView({ view: chosen });
+  return (
+    <Page
+      title={(run.name ?? run.run_id).slice(0, 120)}
+      fills={tab === "trace"}
+      actions={<RunActions run={run} projectId={projectId} marks={marks} />}
+    >
+      {run.also_in_apps && run.also_in_apps.length > 0 && <OtherApps run={run} projectId={projectId} />}
+      <RunHead run={run} projectId={projectId} marks={marks} />
+      {run.error && tab !== "trace" && <RunErrorNotice error={run.error} />}
+      <div className={styles.tabs} role="tablist" aria-label="Parts of the run">
+        {TABS.map((one) => (
+          <button
+            key={one}
+            type="button"
+            role="tab"
+            id={`tab-${one}`}
+            aria-selected={one === tab}
+            aria-controls="tab-panel"
+            onClick={() => setView({ tab: one })}
+          >
+            {titles[one]}
+          </button>
+        ))}
+        {isGoing(run) && (
+          <span className="soft small pulse" role="status" style={{ alignSelf: "center", paddingLeft: 10 }}>
+            Still going, shown as it goes
+          </span>
+        )}
+      </div>
+      <div className={styles.tabPanel} role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
+        {tab === "trace" && <Trace trace={trace} run={run} projectId={projectId} />}
+        {tab === "payload" && (
+          <div className={styles.twoSides}>
+            <div className="card">
+              <Payload value={run.input} label="Input" view={view} onView={choose} />
+            </div>
+            <div className="card">
+              <Payload value={run.output} label="Output" view={view} onView={choose} />
+            </div>
+          </div>
+        )}
+        {tab === "details" && <RunDetails run={run} projectId={projectId} marks={marks} />}
+        {tab === "events" && <RunEvents run={run} />}
+      </div>
+    </Page>
+  );
+}
+
+function OtherApps({ run, projectId }: { run: RunDetail; projectId: string | undefined }) {
+  return (
+    <p className="notice" style={{ margin: 0 }}>
+      This is the run of the app{" "}
+      <b>
+        <Said text={run.app_id} />
+      </b>
+      . There are runs of the same id in{" "}
+      {run.also_in_apps?.map((app, index) => (
+        <span key={app}>
+          {index > 0 && ", "}
+          <Link to={runLink({ run_id: run.run_id, app_id: app, project_id: projectId })}>
+            <Said text={app} />
+          </Link>
+        </span>
+      ))}
+      .
+    </p>
+  );
+}
+
+type TraceProps = { trace: ReturnType<typeof useTrace>; run: RunDetail; projectId: string | undefined };
+
+function Trace({ trace, run, projectId }: TraceProps) {
+  const { params, setView } = useView();
+  const spans = trace.data?.data;
+  const tree = useMemo(() => treeOf(spans ?? []), [spans]);
+  const originMs = useMemo(() => stretchOf(spans ?? [], 0).from, [spans]);
+  const choose = (id: string) => setView({ span: id === run.run_id ? undefined : id });
+  if (trace.isPending) return <Loading what="the trace" />;
+  if (trace.isError && !spans) return <Failure error={trace.error} again={() => trace.refetch()} />;
+  const wanted = params.get("span") ?? run.run_id;
+  const chosen = tree.places[tree.byId.get(wanted) ?? tree.byId.get(run.run_id) ?? 0];
+  const isPart = params.get("part") === "true";
+  return (
+    <>
+      {trace.data?.truncated && (
+        <p className="notice warn" style={{ margin: 0 }}>
+          This trace has more than the {count(spans?.length)} spans here; the rest is left out.{" "}
+          {tree.byId.has(run.run_id) ? "" : "This run is not among them."}
+        </p>
+      )}
+      {(trace.data?.truncated || isPart) && run.root_run_id !== run.run_id && (
+        <div className="row">
+          <button type="button" onClick={() => setView({ part: isPart ? undefined : "true" })}>
+            {isPart ? "Show the whole trace" : "Show only this run and what is below it"}
+          </button>
+        </div>
+      )}
+      {chosen && (
+        <TraceView tree={tree} readAtMs={trace.dataUpdatedAt} chosen={chosen.span.run_id} onChoose={choose}>
+          <SpanPanel
+            key={chosen.span.run_id}
+            place={chosen}
+            projectId={projectId}
+            originMs={originMs}
+            isPage={chosen.span.run_id === run.run_id}
+          />
+        </TraceView>
+      )}
+    </>
+  );
 }

@@ -1,0 +1,32 @@
+/** Short facts beside each other, each under its name. */
+
+import type { ReactNode } from "react";
+import styles from "./run.module.css";
+
+/** A name and what it is; facts that are nothing are left out. */
+export type Fact = [name: string, value: ReactNode];
+
+/** The list. */
+export function Facts({ facts, isNarrow = false }: { facts: Fact[]; isNarrow?: boolean }) {
+  return (
+    <dl className={isNarrow ? styles.factsNarrow : styles.facts}>
+      {facts
+        .filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+/** A text of somebody else's, cut and with its own direction. */
+export function Said({ text, most = 200 }: { text: string; most?: number }) {
+  return (
+    <bdi className={styles.said} title={text.slice(0, 1_000)}>
+      {text.length > most ? `${text.slice(0, most)}…` : text}
+    </bdi>
+  );
+}

@@ -1,0 +1,22 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { runLink } from "../runs/run-link";
+import { compareLink, runIdIn } from "./run-address";
+
+describe("the address of a run", () => {
+  it("leads back to its id, whatever is in it", () => {
+    const ids = fc.oneof(fc.string({ minLength: 1, unit: "binary" }), fc.constantFrom("a/b?c#d%2F", "%", "é %25/"));
+    fc.assert(
+      fc.property(ids, (id) => {
+        const { pathname } = new URL(`http://x${runLink({ run_id: `-${id}`, app_id: "a" })}`);
+        expect(runIdIn(pathname)).toBe(`-${id}`);
+      }),
+    );
+    expect(runIdIn("/runs/100%")).toBe("100%");
+  });
+
+  it("of two runs holds both with their apps", () => {
+    const link = compareLink({ run_id: "a&b", app_id: "x" }, { run_id: "c" }, "p");
+    expect(link).toBe("/compare?a=a%26b&a_app=x&b=c&project_id=p");
+  });
+});

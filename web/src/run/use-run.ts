@@ -1,0 +1,64 @@
+/** A run and its trace, which are asked for again while something in them is still going. */
+
+import { useQuery } from "@tanstack/react-query";
+import { ApiFault, api, ask, type Shapes } from "../api/client";
+import type { RunName } from "../runs/run-link";
+import { isGoing } from "./time-scale";
+
+/** A whole run. */
+export type RunDetail = Shapes["RunDetail"];
+
+const GOING_MS = 2_000;
+/** A large trace is some megabytes. */
+const LARGE_SPANS = 500;
+const LARGE_MS = 10_000;
+/** How often a run that is not there is looked for, and how many times: some five minutes. */
+const MISSING_MS = 3_000;
+const MISSING_TIMES = 100;
+/** How often it is looked whether the run shows what was just reported about it. */
+const AWAITED_MS = 1_000;
+
+/** The key under which a run is kept. */
+export function runKey({ run_id, app_id, project_id }: RunName) {
+  return ["run", run_id, app_id ?? null, project_id ?? null] as const;
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof ApiFault && error.status === 404;
+}
+
+/** The parameters that name a run. */
+function named({ run_id, app_id, project_id }: RunName) {
+  return {
+    path: { run_id },
+    query: { ...(app_id ? { app_id } : {}), ...(project_id ? { project_id } : {}) },
+  };
+}
+
+/** The run; asked for again while it goes, while it is missing, and while something reported about it is awaited. */
+export function useRun(name: RunName, { isAwaiting = false, enabled = true } = {}) {
+  return useQuery({
+    queryKey: runKey(name),
+    queryFn: ({ signal }) => ask(api.GET("/api/run/{run_id}", { params: named(name), signal })),
+    enabled,
+    refetchInterval: ({ state }) => {
+      if (isMissing(state.error)) return state.errorUpdateCount < MISSING_TIMES ? MISSING_MS : false;
+      if (isAwaiting) return AWAITED_MS;
+      return state.data && isGoing(state.data) ? GOING_MS : false;
+    },
+  });
+}
+
+/** The run and everything below it; asked for again while anything in it goes. */
+export function useTrace(name: RunName | undefined) {
+  return useQuery({
+    queryKey: ["trace", ...(name ? runKey(name) : [])],
+    queryFn: ({ signal }) => ask(api.GET("/api/run/{run_id}/tree", { params: named(name ?? { run_id: "" }), signal })),
+    enabled: name !== undefined,
+    refetchInterval: ({ state }) => {
+      const spans = state.data?.data;
+      if (!spans?.some(isGoing)) return false;
+      return spans.length > LARGE_SPANS ? LARGE_MS : GOING_MS;
+    },
+  });
+}
