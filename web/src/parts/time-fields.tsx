@@ -12,13 +12,15 @@ type Props = {
 };
 
 /** The fields. They are written anew when the bounds change elsewhere. */
-export function TimeFields(props: Props) {
-  return <Fields key={`${props.from} ${props.to}`} {...props} />;
-}
-
-function Fields({ from, to, onChange }: Props) {
+export function TimeFields({ from, to, onChange }: Props) {
   const [start, setStart] = useState(fieldOf(from));
   const [end, setEnd] = useState(fieldOf(to));
+  const [inForce, setInForce] = useState({ from, to });
+  if (inForce.from !== from || inForce.to !== to) {
+    setInForce({ from, to });
+    setStart(fieldOf(from));
+    setEnd(fieldOf(to));
+  }
   const isWrong = start !== "" && end !== "" && start > end;
   return (
     <form
