@@ -6,8 +6,11 @@ import { hasRole, type Role, useSession } from "../api/session";
 import { Empty } from "../parts/notice";
 import { Page } from "../parts/page";
 import { CachesSection } from "./caches-section";
+import { JobsSection } from "./jobs-section";
 import { KeysSection } from "./keys-section";
 import styles from "./operations.module.css";
+import { PipelineSection } from "./pipeline-section";
+import { PricesSection } from "./prices-section";
 import { ProjectsSection } from "./projects-section";
 import { ServicesSection } from "./services-section";
 import { TokensSection } from "./tokens-section";
@@ -16,7 +19,10 @@ type Section = { path: string; label: string; role: Role; section: ComponentType
 
 const SECTIONS: Section[] = [
   { path: "services", label: "Services", role: "operator", section: ServicesSection },
+  { path: "pipeline", label: "Pipeline", role: "operator", section: PipelineSection },
   { path: "caches", label: "Caches", role: "admin", section: CachesSection },
+  { path: "prices", label: "Prices", role: "admin", section: PricesSection },
+  { path: "jobs", label: "Jobs", role: "admin", section: JobsSection },
   { path: "keys", label: "API keys", role: "admin", section: KeysSection },
   { path: "tokens", label: "Tokens", role: "admin", section: TokensSection },
   { path: "projects", label: "Projects", role: "admin", section: ProjectsSection },
