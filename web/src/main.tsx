@@ -2,7 +2,7 @@
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { App } from "./app";
+import { App, fetchPages } from "./app";
 import { applyTheme, storedTheme } from "./shell/theme";
 import "./style/tokens.css";
 import "./style/base.css";
@@ -17,3 +17,7 @@ if (root) {
     </StrictMode>,
   );
 }
+
+// What somebody looks at comes first; Safari has no idle callback.
+const whenIdle = window.requestIdleCallback ?? ((act: () => void) => setTimeout(act, 2_000));
+window.addEventListener("load", () => whenIdle(fetchPages), { once: true });

@@ -5,6 +5,7 @@ import { NavLink, Outlet, useLocation } from "react-router";
 import { hasRole, type Role, type Session, useSession, useSignOut } from "../api/session";
 import { ErrorBoundary } from "../parts/error-boundary";
 import { Failure, Loading } from "../parts/notice";
+import { Away } from "./away";
 import { ProjectChoice } from "./project";
 import styles from "./shell.module.css";
 import { SignIn } from "./sign-in";
@@ -67,6 +68,7 @@ function Frame({ session }: { session: Session }) {
         </div>
       </header>
       <main id="main" className={styles.main} tabIndex={-1}>
+        <Away />
         <ErrorBoundary key={pathname}>
           <Suspense fallback={<Loading what="the page" />}>
             <Outlet />
