@@ -15,7 +15,8 @@ function isWriting(target: EventTarget | null): boolean {
 export function isForPage(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
   // Enter on a link or a button with the focus means that.
-  if (event.key === "Enter" && event.target instanceof Element && event.target.closest("a, button")) return false;
+  const pressed = event.target instanceof Element && event.target.closest("a, button, summary");
+  if (event.key === "Enter" && pressed) return false;
   return !isWriting(event.target) && !document.querySelector("dialog[open]");
 }
 

@@ -16,6 +16,8 @@ const INDENT_PX = 14;
 const MAX_INDENT = 16;
 /** Marks on the axis. */
 const TICKS = 4;
+/** Where the last of them still has room for its label, in percent. */
+const MAX_LABEL = 86;
 
 /** What a line can do. */
 export type LineActions = {
@@ -77,8 +79,8 @@ export function SpanList({ tree, lines, whole, axis, cursor, chosen, actions }: 
         <div role="columnheader" className={styles.axis}>
           <span className="unseen">Time since the beginning of the trace</span>
           {ticks.map((tick) => (
-            <span key={tick.label} className={styles.tick} data-last={tick.at > 80} style={{ left: `${tick.at}%` }}>
-              {tick.label}
+            <span key={tick.label} className={styles.tick} style={{ left: `${tick.at}%` }}>
+              {tick.at <= MAX_LABEL && tick.label}
             </span>
           ))}
         </div>

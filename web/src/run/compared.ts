@@ -1,0 +1,35 @@
+/** How two figures stand to each other, in words. Pure. */
+
+import type { Shapes } from "../api/client";
+
+type Difference = Shapes["Difference"];
+
+/** Whether less of a figure is better. */
+export type Wish = "less" | "neither";
+
+/** The difference in words: how much, in percent, and whether that is better. */
+export function differenceSaid(
+  { a, b, delta, ratio }: Difference,
+  format: (value: number) => string,
+  wish: Wish,
+): { text: string; verdict: "better" | "worse" | "same" | "other" | "unknown" } {
+  if (a == null && b == null) return { text: "neither is known", verdict: "unknown" };
+  if (a == null || b == null || delta == null) {
+    return { text: a == null ? "only known of B" : "only known of A", verdict: "unknown" };
+  }
+  if (delta === 0) return { text: "the same", verdict: "same" };
+  const amount = `${delta > 0 ? "+" : "−"}${format(Math.abs(delta))}`;
+  const share = ratio == null ? "" : ` (${shareSaid(ratio)})`;
+  const verdict = wish === "neither" ? "other" : delta < 0 ? "better" : "worse";
+  return { text: `${amount}${share}${verdict === "other" ? "" : `, B is ${verdict}`}`, verdict };
+}
+
+/** A ratio as a change: `+25 %`, `−50 %`, or `12 ×` where it is large. */
+export function shareSaid(ratio: number): string {
+  if (ratio >= 10) return `${ratio.toFixed(ratio < 100 ? 1 : 0)} ×`;
+  const percent = (ratio - 1) * 100;
+  const size = Math.abs(percent);
+  const digits = size < 10 && size !== Math.round(size) ? 1 : 0;
+  if (size > 0 && Number(size.toFixed(digits)) === 0) return percent > 0 ? "<+0.1 %" : "<−0.1 %";
+  return `${percent < 0 ? "−" : "+"}${size.toFixed(digits)} %`;
+}
