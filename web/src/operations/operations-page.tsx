@@ -11,6 +11,7 @@ import { KeysSection } from "./keys-section";
 import styles from "./operations.module.css";
 import { PipelineSection } from "./pipeline-section";
 import { PricesSection } from "./prices-section";
+import { ProcessesSection } from "./processes-section";
 import { ProjectsSection } from "./projects-section";
 import { ServicesSection } from "./services-section";
 import { TokensSection } from "./tokens-section";
@@ -20,6 +21,7 @@ type Section = { path: string; label: string; role: Role; section: ComponentType
 const SECTIONS: Section[] = [
   { path: "services", label: "Services", role: "operator", section: ServicesSection },
   { path: "pipeline", label: "Pipeline", role: "operator", section: PipelineSection },
+  { path: "processes", label: "Processes", role: "starter", section: ProcessesSection },
   { path: "caches", label: "Caches", role: "admin", section: CachesSection },
   { path: "prices", label: "Prices", role: "admin", section: PricesSection },
   { path: "jobs", label: "Jobs", role: "admin", section: JobsSection },
