@@ -6,6 +6,8 @@ use axum::routing::get;
 use serde_json::Value;
 use utoipa::openapi::OpenApi;
 
+use crate::page::guarded;
+
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}\
 code{font:14px/1.45 ui-monospace,monospace;background:#f3f4f6;border-radius:4px;padding:.1em .3em}\
 h2{margin-top:2.5rem;border-top:1px solid #d8dee4;padding-top:1.5rem;font-size:1.15rem}\
@@ -18,7 +20,8 @@ td,th,h2{border-color:#363a40}a{color:#8ab4f8}}";
 /// Serves the page of this document at `/docs`.
 pub fn router(document: &OpenApi) -> Router {
     let page = page(document);
-    Router::new().route("/docs", get(move || async move { Html(page) }))
+    let routes = Router::new().route("/docs", get(move || async move { Html(page) }));
+    guarded(routes, Some(STYLE))
 }
 
 /// The page.

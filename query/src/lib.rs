@@ -31,6 +31,7 @@ mod export;
 mod judge;
 mod letters;
 mod live;
+pub mod page;
 mod params;
 pub mod platform;
 mod reporter;

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::HttpBody as Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
@@ -22,6 +23,7 @@ use store::prices::Prices;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use tower_http::decompression::RequestDecompressionLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::health::{Health, Part, fault};
 use super::infrastructure::Beside;
@@ -81,12 +83,17 @@ pub(crate) fn router(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Resu
     Ok(for_pages(running, all))
 }
 
-/// Where processes are started, every answer carries headers for front ends, whoever gives it.
+/// Where people read and processes are started, every answer carries headers for browsers, whoever gives it.
 fn for_pages(running: &Running, router: Router) -> Router {
     if !running.role.queries() {
         return router;
     }
     let origins = running.config.allowed_origins.clone();
+    // What was reported is never taken for something else than it is said to be.
+    let router = router.layer(SetResponseHeaderLayer::if_not_present(
+        X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    ));
     router.layer(middleware::from_fn_with_state(
         origins,
         headers::with_headers,
@@ -111,16 +118,20 @@ pub(crate) struct RoutedParts<'a> {
     pub(crate) builds: &'a Builds,
 }
 
-/// The query tier's routes, with what belongs around each request.
-fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router> {
-    let compress = WhereAsked(
+/// What packs answers for whoever asks for that.
+fn compression() -> CompressionLayer<WhereAsked<impl Predicate>> {
+    CompressionLayer::new().compress_when(WhereAsked(
         SizeAbove::new(COMPRESS_ABOVE_BYTES)
             .and(NotForContentType::SSE)
             // Packed already.
             .and(NotForContentType::const_new(
                 "application/vnd.apache.parquet",
             )),
-    );
+    ))
+}
+
+/// The query tier's routes, with what belongs around each request.
+fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router> {
     let mut query = QueryState::new(
         parts.store.clone(),
         parts.credentials.clone(),
@@ -183,7 +194,7 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
             needs_tables,
         ))
         .layer(middleware::from_fn(any_size))
-        .layer(CompressionLayer::new().compress_when(compress))
+        .layer(compression())
         .layer(middleware::from_fn(traced)))
 }
 
@@ -213,7 +224,7 @@ impl<P: Predicate> Predicate for WhereAsked<P> {
     }
 }
 
-/// Health and metrics, and the document where people look for it: at any time, for anyone.
+/// Health and metrics, and where people look for them the page and the document: at any time, for anyone.
 fn own_routes(running: &Running) -> Router {
     let own = Router::new()
         .route("/health/live", get(document::live))
@@ -227,12 +238,13 @@ fn own_routes(running: &Running) -> Router {
         return own;
     }
     let document = document::whole();
-    let page = query::docs::router(&document);
+    let pages = query::docs::router(&document).merge(query::page::router());
     let document = Arc::new(document);
-    own.merge(page).route(
+    let pages = pages.route(
         "/api/openapi.json",
         get(move || async move { Json(document.as_ref().clone()) }),
-    )
+    );
+    own.merge(pages.layer(compression()))
 }
 
 async fn starting(request: Request) -> Response {

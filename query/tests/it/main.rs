@@ -12,6 +12,7 @@ mod exports;
 mod jobs;
 mod judge;
 mod live;
+mod page;
 mod prices;
 mod process;
 mod routes;
