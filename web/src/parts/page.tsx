@@ -20,8 +20,10 @@ export function Page({ title, actions, fills = false, children }: Props) {
   }, [title]);
   return (
     <div className={fills ? styles.fills : styles.page}>
-      <div className="row">
-        <h1 className="grow">{title}</h1>
+      <div className={`row ${styles.head}`}>
+        <h1 className="grow">
+          <bdi>{title}</bdi>
+        </h1>
         {actions}
       </div>
       {children}

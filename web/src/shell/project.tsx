@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
 import { api, ask } from "../api/client";
 import { hasRole, type Session } from "../api/session";
+import styles from "./shell.module.css";
 
 /** The project in the address. */
 export function useProject(): string | undefined {
@@ -31,7 +32,7 @@ export function ProjectChoice({ session }: { session: Session }) {
   const known = chosen && !projects.includes(chosen) ? [chosen, ...projects] : projects;
   return (
     <label>
-      Project
+      <span className={styles.text}>Project</span>
       <select
         value={chosen}
         onChange={(event) =>

@@ -55,7 +55,7 @@ function Frame({ session }: { session: Session }) {
         <div className={styles.foot}>
           <ProjectChoice session={session} />
           <ThemeChoice />
-          <div className="small">
+          <div className={`small ${styles.who}`}>
             <div className="clip" title={session.id}>
               {session.name}
             </div>

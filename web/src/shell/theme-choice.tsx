@@ -1,6 +1,7 @@
 /** Chooses between light, dark and the system's. */
 
 import { useState } from "react";
+import styles from "./shell.module.css";
 import { chooseTheme, storedTheme, type Theme } from "./theme";
 
 /** The control. */
@@ -8,7 +9,7 @@ export function ThemeChoice() {
   const [theme, setTheme] = useState(storedTheme);
   return (
     <label>
-      Theme
+      <span className={styles.text}>Theme</span>
       <select
         value={theme}
         onChange={(event) => {
