@@ -23,8 +23,9 @@ use crate::error::Refusal;
 pub(crate) use guard::guarded;
 
 /// What the page's own addresses begin with, besides the root.
-pub const PAGES: [&str; 7] = [
+pub const PAGES: [&str; 8] = [
     "runs",
+    "compare",
     "calls",
     "threads",
     "overview",
