@@ -89,6 +89,7 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(usage::models))
         .routes(routes!(usage::agents))
         .routes(routes!(usage::users))
+        .routes(routes!(usage::apps))
         .routes(routes!(usage::errors))
         .routes(routes!(dataset::list))
         .routes(routes!(dataset::export))

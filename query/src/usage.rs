@@ -200,6 +200,40 @@ pub(crate) async fn users(
     Ok(asked.report(grouping.by, found))
 }
 
+/// Runs by app
+///
+/// Every run by its app, with its own cost. Without `from` it looks at the 30 days before `to`, or before now.
+#[utoipa::path(
+    get,
+    path = "/api/analytics/usage/apps",
+    operation_id = "usage_apps",
+    tag = "analytics",
+    params(
+        RunFilterParams,
+        ("interval" = Option<String>, Query, description = "Also a series by `hour` or `day`, UTC; at most 1000 buckets", pattern = "^(hour|day)$"),
+    ),
+    responses(
+        (status = 200, description = "The figures", body = Report<Activity>),
+        (status = 400, description = "An unknown parameter, a value that cannot be meant, or too many buckets", body = FaultBody),
+        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
+        (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 500, description = "The server failed", body = FaultBody),
+        (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
+    ),
+    security(("bearer" = []))
+)]
+pub(crate) async fn apps(
+    State(state): State<QueryState>,
+    caller: Caller,
+    pairs: Pairs,
+) -> Result<Json<Report<Activity>>, Refusal> {
+    let asked = Asked::read(&caller, &pairs, &["interval"])?;
+    let grouping = asked.grouping(GroupBy::AppId);
+    let found = state.store().activity(asked.scope(), grouping).await?;
+    Ok(asked.report(grouping.by, found))
+}
+
 /// Failed runs by reason
 ///
 /// The reason is the name of the error, or the first 120 characters of its message where it has no name.

@@ -209,6 +209,7 @@ fn columns(by: GroupBy) -> (&'static str, String) {
         GroupBy::Model => ("model", "model".to_owned()),
         GroupBy::Agent => ("agent", "agent".to_owned()),
         GroupBy::UserEmail => ("user_email", "user_email".to_owned()),
+        GroupBy::AppId => ("app_id", "app_id".to_owned()),
         GroupBy::Reason => (
             "error_name, error_message",
             format!(

@@ -121,6 +121,7 @@ async fn models_agents_users_and_errors_have_their_figures() {
     for (what, by, name) in [
         ("agents", "agent", "scout"),
         ("users", "user_email", "ada@x"),
+        ("apps", "app_id", "app"),
     ] {
         let report = ask(what).await;
         assert_eq!(report["group_by"], by);
@@ -248,7 +249,7 @@ async fn sums_stay_within_what_the_credential_reaches_t1() {
     let (tier, key) = tier_with_calls().await;
     let reporter = tier.key("ours", &[Scope::Report]).await;
     let viewer = tier.token(Role::Viewer, None).await;
-    for what in ["costs", "models", "agents", "users", "errors"] {
+    for what in ["costs", "models", "agents", "users", "apps", "errors"] {
         let path = format!("/api/analytics/usage/{what}");
         for (secret, query, expected) in [
             ("", "", 401),

@@ -25,6 +25,8 @@ pub enum GroupBy {
     Agent,
     /// The user, inherited ones included.
     UserEmail,
+    /// The app; those of the same name in several projects are one.
+    AppId,
     /// The name of the error, or the beginning of its message where it has no name.
     Reason,
 }

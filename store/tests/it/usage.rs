@@ -160,6 +160,7 @@ fn key_of(by: GroupBy, row: &RunRow<'_>) -> String {
         GroupBy::Model => row.model,
         GroupBy::Agent => row.agent,
         GroupBy::UserEmail => row.user_email,
+        GroupBy::AppId => row.app_id,
         GroupBy::Reason if row.error_name.is_empty() => row.error_message,
         GroupBy::Reason => row.error_name,
     }
@@ -349,6 +350,7 @@ async fn compare(
         (by(GroupBy::Model), &calls),
         (by(GroupBy::Agent), &rows),
         (by(GroupBy::UserEmail), &rows),
+        (by(GroupBy::AppId), &rows),
     ] {
         let found = store.activity(scope, by).await.unwrap();
         let expected = reference(rows, by, activity_of, |figures| cost(&figures.spend));

@@ -90,6 +90,7 @@ pub(super) const ROWS: &[Row] = &[
     row("get", "/api/analytics/usage/models", Need::Read, ""),
     row("get", "/api/analytics/usage/agents", Need::Read, ""),
     row("get", "/api/analytics/usage/users", Need::Read, ""),
+    row("get", "/api/analytics/usage/apps", Need::Read, ""),
     row("get", "/api/analytics/usage/errors", Need::Read, ""),
     row("get", "/api/analytics/unpriced", Need::Read, ""),
     row("get", "/api/session", Need::Somebody, ""),
