@@ -3,21 +3,26 @@
  * Enter; columns are sorted where the server sorts by them.
  */
 
-import {
-  type ColumnDef,
-  columnVisibilityFeature,
-  FlexRender,
-  type RowData,
-  tableFeatures,
-  useTable,
-} from "@tanstack/react-table";
+import { FlexRender, type RowData, useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, type Ref, useEffect, useImperativeHandle, useMemo, useRef, useState } from "react";
+import {
+  type ReactNode,
+  type Ref,
+  useCallback,
+  useEffect,
+  useImperativeHandle,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { isForPage, type Keys, useKeys } from "../parts/keys";
+import { ariaSort, type Column, definitions, features, leastWidth } from "./columns";
 import styles from "./data-table.module.css";
-import { type TablePlace, useTablePlace } from "./table-place";
+import { type TablePlace, topOf, useTablePlace } from "./table-place";
+import { TableRow } from "./table-row";
 
-const features = tableFeatures({ columnVisibilityFeature });
+export type { Column } from "./columns";
+
 /** Height of a row in pixels. */
 const ROW_PX = 38;
 /** Rows kept outside of what one sees, on each side: scrolling fast shows no gaps. */
@@ -25,22 +30,6 @@ const OVERSCAN = 12;
 /** Rows before the end at which more are asked for. */
 const NEAR_END = 30;
 const NONE: string[] = [];
-
-/** A column. */
-export type Column<Row> = {
-  /** Names it, in addresses too. */
-  id: string;
-  /** Its head. */
-  title: string;
-  /** Its cell. */
-  cell: (row: Row) => ReactNode;
-  /** A track of CSS grid, such as `minmax(140px, 2fr)`. */
-  width: string;
-  /** What the server calls sorting by it, such as `-latency_s`. */
-  sort?: string;
-  /** Whether it is a figure, which stands at the right. */
-  isNumber?: boolean;
-};
 
 /** What a page may ask of its table. */
 export type TableHandle = {
@@ -89,39 +78,35 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
   const { rows, columns, hidden = NONE, rowKey, rowHeight = ROW_PX } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [cursor, setCursor] = useState<string>();
-  useTablePlace(props.place, scroller, cursor, setCursor);
-  const at = cursor === undefined ? -1 : rows.findIndex((row) => rowKey(row) === cursor);
-
-  const definitions = useMemo(
-    () =>
-      columns.map(
-        (column): ColumnDef<typeof features, Row> => ({
-          id: column.id,
-          header: column.title,
-          cell: ({ row }) => column.cell(row.original),
-        }),
-      ),
-    [columns],
+  const at = useMemo(
+    () => (cursor === undefined ? -1 : rows.findIndex((row) => rowKey(row) === cursor)),
+    [rows, rowKey, cursor],
   );
-  const columnVisibility = useMemo(() => Object.fromEntries(hidden.map((id) => [id, false])), [hidden]);
-  const table = useTable({
-    features,
-    data: rows,
-    getRowId: rowKey,
-    columns: definitions,
-    state: { columnVisibility },
-  });
-  const model = table.getRowModel().rows;
-
+  // Without keys of its own for the items: rows have theirs, and to name a hundred thousand takes too long.
   const virtual = useVirtualizer({
-    count: model.length,
+    count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
     overscan: OVERSCAN,
-    getItemKey: (index) => model[index]?.id ?? index,
+    initialOffset: () => topOf(props.place),
   });
+  // After the list, which begins at its top.
+  useTablePlace(props.place, scroller, cursor, setCursor);
   const items = virtual.getVirtualItems();
+  const firstSeen = items[0]?.index ?? 0;
   const lastSeen = items.at(-1)?.index ?? -1;
+  // The table knows the rows one sees: to model all of them at each page that comes would be felt.
+  const seen = useMemo(() => rows.slice(firstSeen, lastSeen + 1), [rows, firstSeen, lastSeen]);
+  const defined = useMemo(() => definitions(columns), [columns]);
+  const columnVisibility = useMemo(() => Object.fromEntries(hidden.map((id) => [id, false])), [hidden]);
+  const table = useTable({
+    features,
+    data: seen,
+    getRowId: rowKey,
+    columns: defined,
+    state: { columnVisibility },
+  });
+  const model = table.getRowModel().rows;
   const { onEnd } = props;
   useEffect(() => {
     if (onEnd && lastSeen >= rows.length - NEAR_END) onEnd();
@@ -165,10 +150,19 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
   };
   useKeys(props.isPart ? {} : keys);
 
-  const shown = columns.filter((column) => !hidden.includes(column.id));
+  const latest = useRef(props);
+  latest.current = props;
+  const press = useCallback((row: Row, key: string, opens: boolean) => {
+    setCursor(key);
+    latest.current.onCursor?.(row);
+    if (opens) latest.current.onOpen?.(row);
+  }, []);
+
+  const shown = useMemo(() => columns.filter((column) => !hidden.includes(column.id)), [columns, hidden]);
+  const numbers = useMemo(() => shown.map((column) => column.isNumber === true), [shown]);
   // Head and rows are grids of their own: they are equally wide only where the width does not come from what is in them.
   const minWidth = shown.reduce((sum, column) => sum + leastWidth(column.width), 0);
-  const tracks = { gridTemplateColumns: shown.map((column) => column.width).join(" "), minWidth };
+  const tracks = shown.map((column) => column.width).join(" ");
   return (
     <div
       ref={scroller}
@@ -186,7 +180,13 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
       }}
     >
       {table.getHeaderGroups().map((group) => (
-        <div key={group.id} role="row" aria-rowindex={1} className={styles.head} style={tracks}>
+        <div
+          key={group.id}
+          role="row"
+          aria-rowindex={1}
+          className={styles.head}
+          style={{ gridTemplateColumns: tracks, minWidth }}
+        >
           {group.headers.map((header) => {
             const column = shown.find((one) => one.id === header.column.id);
             return (
@@ -208,48 +208,29 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
       ))}
       <div role="rowgroup" className={styles.body} style={{ height: virtual.getTotalSize(), minWidth }}>
         {items.map((item) => {
-          const row = model[item.index];
+          const row = model[item.index - firstSeen];
           if (!row) return null;
-          const isAt = item.index === at;
           return (
-            <div
+            <TableRow
               key={row.id}
-              role="row"
-              aria-rowindex={item.index + 2}
-              aria-selected={isAt}
-              data-marked={props.marked?.has(row.id) || undefined}
-              className={styles.row}
-              style={{ ...tracks, height: rowHeight, transform: `translateY(${item.start}px)` }}
-              onClick={(event) => {
-                setCursor(row.id);
-                props.onCursor?.(row.original);
-                if ((event.target as Element).closest("a, button, input, label")) return;
-                if (window.getSelection()?.toString()) return;
-                props.onOpen?.(row.original);
-              }}
-            >
-              {row.getVisibleCells().map((cell, index) => (
-                <div key={cell.id} role="gridcell" className={shown[index]?.isNumber ? styles.figure : ""}>
-                  <FlexRender cell={cell} />
-                </div>
-              ))}
-            </div>
+              row={row}
+              index={item.index}
+              start={item.start}
+              height={rowHeight}
+              tracks={tracks}
+              minWidth={minWidth}
+              numbers={numbers}
+              columns={defined}
+              isAt={item.index === at}
+              isMarked={props.marked?.has(row.id) ?? false}
+              onPress={press}
+            />
           );
         })}
       </div>
       {props.foot}
     </div>
   );
-}
-
-/** The least pixels of a track, such as 140 of `minmax(140px, 2fr)`. */
-function leastWidth(track: string): number {
-  return Number(/(\d+(?:\.\d+)?)px/.exec(track)?.[1] ?? 80);
-}
-
-function ariaSort(column: string | undefined, sort: string | undefined) {
-  if (!column || !sort || sort.replace("-", "") !== column.replace("-", "")) return undefined;
-  return sort.startsWith("-") ? "descending" : "ascending";
 }
 
 type SortProps<Row> = { column: Column<Row>; sort: string | undefined; onSort: (sort: string) => void };

@@ -22,6 +22,11 @@ function remember(step: string, place: Place) {
   if (places.size > KEPT && oldest !== undefined) places.delete(oldest);
 }
 
+/** How far down the table was at this step. */
+export function topOf(place: TablePlace | undefined): number {
+  return (place && places.get(place.step)?.top) ?? 0;
+}
+
 /** Keeps the place of each step, and takes it up again when the step comes back. */
 export function useTablePlace(
   place: TablePlace | undefined,
