@@ -38,7 +38,8 @@ export function fetchPages() {
 export function App() {
   return (
     <QueryClientProvider client={queryClient}>
-      <BrowserRouter>
+      {/* Controls show the address: put off, a change would let them jump back for a moment. */}
+      <BrowserRouter useTransitions={false}>
         <Routes>
           <Route element={<Shell />}>
             <Route index element={<Home />} />
