@@ -1,6 +1,7 @@
 /** The switch for live updates, and what it says. */
 
 import { count } from "../format";
+import styles from "./live-bar.module.css";
 import type { LiveRuns } from "./use-live-runs";
 
 const STATES = { off: "", opening: "Connecting…", on: "Live", waiting: "Connection lost, trying again…" } as const;
@@ -29,26 +30,28 @@ export function LiveSwitch({
   );
 }
 
-/** New runs that wait, and that something is missing. */
+/** New runs that wait, and that something is missing: over the table, which must not move under somebody who reads. */
 export function LiveNotes({ live }: { live: LiveRuns }) {
   return (
     <>
       <p className="unseen" aria-live="polite">
         {live.said}
       </p>
-      {live.gap && (
-        <div className="notice warn row" role="status">
-          <span className="grow">{GAPS[live.gap]}</span>
-          <button type="button" onClick={live.reload}>
-            Load again
-          </button>
-        </div>
-      )}
-      {live.waiting > 0 && (
-        <div className="row">
-          <button type="button" className="primary" onClick={live.show}>
-            <span aria-hidden="true">↑</span> {count(live.waiting)} new {live.waiting === 1 ? "run" : "runs"}
-          </button>
+      {(live.gap || live.waiting > 0) && (
+        <div className={styles.over}>
+          {live.waiting > 0 && (
+            <button type="button" className="primary" onClick={live.show}>
+              <span aria-hidden="true">↑</span> {count(live.waiting)} new {live.waiting === 1 ? "run" : "runs"}
+            </button>
+          )}
+          {live.gap && (
+            <div className={`notice warn row ${styles.gap}`} role="status">
+              <span className="grow">{GAPS[live.gap]}</span>
+              <button type="button" onClick={live.reload}>
+                Load again
+              </button>
+            </div>
+          )}
         </div>
       )}
     </>

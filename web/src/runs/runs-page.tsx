@@ -17,6 +17,7 @@ import { LiveNotes, LiveSwitch } from "./live-bar";
 import { NoMatch } from "./no-match";
 import { PickBar } from "./pick-bar";
 import { RunTable, shownColumns, useListQuery } from "./run-table";
+import styles from "./runs.module.css";
 import { NEWEST } from "./sorting";
 import { useLiveRuns } from "./use-live-runs";
 import { usePicks } from "./use-picks";
@@ -89,17 +90,19 @@ export default function RunsPage() {
     >
       {!isWaiting && <FilterBar view={view} fault={runs.error} />}
       <PickBar picks={picks} project={view.filter.project_id} onClear={clear} />
-      <LiveNotes live={live} />
-      <RunTable
-        label="Runs"
-        view={view}
-        before={before}
-        marked={live.marked}
-        total={total.data?.isCapped ? undefined : total.data?.count}
-        rowKeys={{ x: toggle }}
-        handle={table}
-        empty={isNarrowed ? <NoMatch view={view} /> : <FirstEvent />}
-      />
+      <div className={styles.list}>
+        <LiveNotes live={live} />
+        <RunTable
+          label="Runs"
+          view={view}
+          before={before}
+          marked={live.marked}
+          total={total.data?.isCapped ? undefined : total.data?.count}
+          rowKeys={{ x: toggle }}
+          handle={table}
+          empty={isNarrowed ? <NoMatch view={view} /> : <FirstEvent />}
+        />
+      </div>
       {isExporting && (
         <ExportDialog
           path="/api/run/export"
