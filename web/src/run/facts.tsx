@@ -1,6 +1,8 @@
 /** Short facts beside each other, each under its name. */
 
 import type { ReactNode } from "react";
+import { Link } from "react-router";
+import { CopyButton } from "../parts/copy-button";
 import styles from "./run.module.css";
 
 /** A name and what it is; facts that are nothing are left out. */
@@ -28,5 +30,16 @@ export function Said({ text, most = 200 }: { text: string; most?: number }) {
     <bdi className={styles.said} title={text.slice(0, 1_000)}>
       {text.length > most ? `${text.slice(0, most)}…` : text}
     </bdi>
+  );
+}
+
+/** An id with a button that copies it, and a link where it leads somewhere. */
+export function Id({ id, to, most = 300 }: { id: string; to?: string; most?: number }) {
+  const said = <Said text={id} most={most} />;
+  return (
+    <span className={styles.id}>
+      {to ? <Link to={to}>{said}</Link> : said}
+      <CopyButton label="Copy" text={id} />
+    </span>
   );
 }

@@ -1,12 +1,10 @@
 /** What else is known of a run: its names, its metadata, fields that mean nothing here, and what was said about it. */
 
-import { Link } from "react-router";
 import { dollars, duration, time } from "../format";
-import { CopyButton } from "../parts/copy-button";
 import { FoldedText } from "../payload/folded-text";
 import { Payload } from "../payload/payload";
 import { runLink } from "../runs/run-link";
-import { Facts, Said } from "./facts";
+import { Facts, Id } from "./facts";
 import { costSaid, tokensSaid } from "./figures";
 import styles from "./run.module.css";
 import type { Marks } from "./use-marks";
@@ -30,8 +28,8 @@ export function RunDetails({ run, projectId, marks }: Props) {
             ["Parent", run.parent_run_id && <Id id={run.parent_run_id} to={link(run.parent_run_id)} />],
             ["Root", run.root_run_id !== run.run_id && <Id id={run.root_run_id} to={link(run.root_run_id)} />],
             ["Thread", run.thread_id && <Id id={run.thread_id} />],
-            ["Started", `${time(run.started_at)} (${run.started_at})`],
-            ["Ended", run.ended_at ? `${time(run.ended_at)} (${run.ended_at})` : "not reported"],
+            ["Started", <Moment key="started" at={run.started_at} />],
+            ["Ended", run.ended_at ? <Moment key="ended" at={run.ended_at} /> : "not reported"],
             ["Latency", duration(run.latency_s)],
             ["Own cost", costSaid(run)],
             ["Cost with children", dollars(run.total_cost)],
@@ -61,18 +59,14 @@ function emptyAsNone(fields: Record<string, unknown>): unknown {
   return Object.keys(fields).length === 0 ? null : fields;
 }
 
-function Id({ id, to }: { id: string; to?: string }) {
+/** A time in the reader's zone, and to the millisecond as the server has it. */
+function Moment({ at }: { at: string }) {
   return (
-    <span className={styles.id}>
-      {to ? (
-        <Link to={to}>
-          <Said text={id} />
-        </Link>
-      ) : (
-        <Said text={id} />
-      )}
-      <CopyButton label="Copy" text={id} />
-    </span>
+    <>
+      {time(at)}
+      <br />
+      <span className="soft small">{at}</span>
+    </>
   );
 }
 

@@ -3,7 +3,7 @@
 import { Link } from "react-router";
 import { count, dollars, duration, time } from "../format";
 import { Status } from "../parts/status";
-import { type Fact, Facts, Said } from "./facts";
+import { type Fact, Facts, Id, Said } from "./facts";
 import { costSaid, tokensSaid } from "./figures";
 import styles from "./run.module.css";
 import { threadLink } from "./run-address";
@@ -36,6 +36,8 @@ export function RunHead({ run, projectId, marks }: Props) {
         </Link>
       ),
     ],
+    ["App", <Said key="app" text={run.app_id} most={60} />],
+    ["Run", <Id key="run" id={run.run_id} most={40} />],
     ["Tags", run.tags.length > 0 && <Tags tags={run.tags} />],
     ["Feedback", <NewestFeedback key="feedback" run={run} marks={marks} />],
   ];

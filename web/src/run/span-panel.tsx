@@ -72,7 +72,7 @@ function factsOf(span: Span, originMs: number, place: Place): Fact[] {
   const offset = Date.parse(span.started_at) - originMs;
   return [
     ["Type", span.type && <Said text={span.type} />],
-    ["Starts", `${offsetLabel(offset, 1)} in, ${time(span.started_at)}`],
+    ["Starts", `${offset > 0 ? `${offsetLabel(offset, 1)} in` : "with the trace"}, ${time(span.started_at)}`],
     [
       "Latency",
       span.latency_s == null ? (span.stale ? "no end was reported" : "still going") : duration(span.latency_s),

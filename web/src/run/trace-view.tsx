@@ -22,25 +22,17 @@ type Props = {
 
 /** Levels that can be chosen at most. */
 const MAX_LEVELS = 6;
-/** A text that is written goes into the address when the writer pauses. */
-const PAUSE_MS = 300;
+/** What is looked for goes into the address when the writer pauses. */
+const PAUSE_MS = 200;
 
 /** The trace. */
 export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props) {
   const { params, setView } = useView();
-  const [find, setFind] = useState(params.get("find") ?? "");
-  const looked = useDeferredValue(find);
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      if ((params.get("find") ?? "") !== find) setView({ find });
-    }, PAUSE_MS);
-    return () => clearTimeout(timer);
-  }, [find, params, setView]);
-
-  const type = params.get("span_type") ?? "";
-  const errors = params.get("errors") === "true";
+  const { tools, set } = useTools(params, setView);
+  const { type, errors } = tools;
+  const looked = useDeferredValue(tools.find);
   const filter: SpanFilter = useMemo(() => ({ text: looked.trim(), type, errors }), [looked, type, errors]);
-  const level = Number(params.get("level") ?? 0) || undefined;
+  const level = Number(tools.level) || undefined;
 
   const [byHand, setByHand] = useState<ReadonlyMap<string, boolean>>(new Map());
   const isOpen = useCallback(
@@ -110,15 +102,11 @@ export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props)
             type="search"
             aria-label="Find spans by text"
             placeholder="Find spans"
-            value={find}
-            onChange={(event) => setFind(event.target.value)}
+            value={tools.find}
+            onChange={(event) => set({ find: event.target.value })}
           />
           {tree.types.length > 1 && (
-            <select
-              aria-label="Spans of type"
-              value={type}
-              onChange={(event) => setView({ span_type: event.target.value })}
-            >
+            <select aria-label="Spans of type" value={type} onChange={(event) => set({ type: event.target.value })}>
               <option value="">All types</option>
               {tree.types.map((one) => (
                 <option key={one}>{one}</option>
@@ -126,21 +114,17 @@ export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props)
             </select>
           )}
           <label className="line">
-            <input
-              type="checkbox"
-              checked={errors}
-              onChange={(event) => setView({ errors: event.target.checked ? "true" : undefined })}
-            />
+            <input type="checkbox" checked={errors} onChange={(event) => set({ errors: event.target.checked })} />
             Errors only
           </label>
           {tree.depth > 0 && (
             <select
               aria-label="Open down to level"
-              value={level ?? ""}
+              value={tools.level}
               disabled={isFiltered}
               onChange={(event) => {
                 setByHand(new Map());
-                setView({ level: event.target.value });
+                set({ level: event.target.value });
               }}
             >
               <option value="">All levels</option>
@@ -183,6 +167,38 @@ export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props)
       </section>
     </div>
   );
+}
+
+type Tools = { find: string; type: string; errors: boolean; level: string };
+
+/**
+ * What the controls say. It is kept here too: the address follows a moment later, and a control that waited for it would
+ * jump back under the hand.
+ */
+function useTools(params: URLSearchParams, setView: ReturnType<typeof useView>["setView"]) {
+  const [tools, setTools] = useState<Tools>(() => ({
+    find: params.get("find") ?? "",
+    type: params.get("span_type") ?? "",
+    errors: params.get("errors") === "true",
+    level: params.get("level") ?? "",
+  }));
+  const isFirst = useRef(true);
+  const write = useRef(setView);
+  write.current = setView;
+  useEffect(() => {
+    if (isFirst.current) {
+      isFirst.current = false;
+      return;
+    }
+    const { find, type, errors, level } = tools;
+    const timer = setTimeout(
+      () => write.current({ find, span_type: type, errors: errors ? "true" : undefined, level }),
+      PAUSE_MS,
+    );
+    return () => clearTimeout(timer);
+  }, [tools]);
+  const set = (change: Partial<Tools>) => setTools((before) => ({ ...before, ...change }));
+  return { tools, set };
 }
 
 function spansSaid(tree: Tree): string {
