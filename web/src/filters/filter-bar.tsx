@@ -18,6 +18,8 @@ type Props = {
   view: RunView;
   /** Conditions of the page itself, such as `{ type: "llm" }`: they have no control. */
   fixed?: Partial<Record<Single, string>>;
+  /** Whether the span of time has a control here; a page may have one of its own. */
+  hasTime?: boolean;
   /** What the server said to the last question; bad values are said here. */
   fault?: unknown;
 };
@@ -33,7 +35,7 @@ const YES_NO = [
 ] as const;
 
 /** The bar. */
-export function FilterBar({ view, fixed = {}, fault }: Props) {
+export function FilterBar({ view, fixed = {}, hasTime = true, fault }: Props) {
   const { filter, query, setFilter } = view;
   const [isOpen, setOpen] = useState(false);
   const [isWanted, setWanted] = useState(false);
@@ -85,7 +87,7 @@ export function FilterBar({ view, fixed = {}, fault }: Props) {
     <search className={styles.bar} aria-label="Filter">
       <div className={styles.first}>
         <Search view={view} />
-        <TimeSpan view={view} />
+        {hasTime && <TimeSpan view={view} />}
         <div className={styles.wide}>{FIRST.filter(isFree).map(facet)}</div>
         <button type="button" aria-expanded={isOpen} aria-controls={panel} onClick={() => setOpen(!isOpen)}>
           {isOpen ? "Fewer filters" : "More filters"}

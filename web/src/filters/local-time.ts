@@ -10,6 +10,12 @@ export function moment(value: string): Date | undefined {
   return Number.isNaN(at.getTime()) ? undefined : at;
 }
 
+/** The same in milliseconds; as an `end`, a date means its last moment, as it does to the server. */
+export function milliseconds(value: string | undefined, end = false): number | undefined {
+  const at = value ? moment(value)?.getTime() : undefined;
+  return at !== undefined && end && /^\d{4}-\d{2}-\d{2}$/.test(value ?? "") ? at + 86_400_000 - 1 : at;
+}
+
 /** The value of a field; nothing where the filter holds no time. */
 export function toField(value: string | undefined): string {
   const at = value ? moment(value) : undefined;

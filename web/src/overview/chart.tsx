@@ -67,9 +67,14 @@ export function Chart({ plot, label, text, onDraw }: Props) {
   return (
     <div className={styles.holder} onPointerLeave={() => setPoint(undefined)}>
       <div ref={holder} role="img" aria-label={label} />
+      {isEmpty(plot) && <p className={`soft small ${styles.nothing}`}>Nothing in this time</p>}
       {point && <Readout plot={plot} point={point} text={text} />}
     </div>
   );
+}
+
+function isEmpty({ series, isSum }: Plot): boolean {
+  return series.every((one) => one.values.every((value) => value === null || (isSum && value === 0)));
 }
 
 /** The figures below the pointer, largest first where they add up. */

@@ -1,8 +1,7 @@
-/** Which span, in which steps, by what; and what else is filtered. */
+/** Which span, in which steps, by what. */
 
-import type { ReactNode } from "react";
-import type { Range, RunFilter } from "../filters/run-filter";
-import { TimeFields } from "../parts/time-fields";
+import type { Range } from "../filters/run-filter";
+import { TimeFields } from "../filters/time-fields";
 import type { By } from "./series";
 import { type Interval, isPossible, type Span } from "./span";
 
@@ -34,7 +33,6 @@ type Props = {
   onInterval: (interval: Interval) => void;
   onTimes: (from: string | undefined, to: string | undefined) => void;
   onReset: () => void;
-  children?: ReactNode;
 };
 
 /** The controls. */
@@ -80,41 +78,6 @@ export function OverviewControls(props: Props) {
       <button type="button" disabled={range !== undefined} onClick={props.onReset}>
         Reset times
       </button>
-      {props.children}
     </div>
-  );
-}
-
-const NAMES: Record<string, string> = { app_id: "app", user_email: "user", q: "text", tags_all: "all tags" };
-
-/** What else is filtered, each with a button that takes it away. */
-export function FilterChips({ filter, onChange }: { filter: RunFilter; onChange: (filter: RunFilter) => void }) {
-  const { from: _from, to: _to, project_id: _project, metadata, ...rest } = filter;
-  const chips = [
-    ...Object.entries(rest).map(([name, value]) => ({
-      name: NAMES[name] ?? name,
-      value: Array.isArray(value) ? value.join(", ") : String(value),
-      without: { ...filter, [name]: undefined } as RunFilter,
-    })),
-    ...Object.entries(metadata ?? {}).map(([key, value]) => ({
-      name: key,
-      value,
-      without: { ...filter, metadata: Object.fromEntries(Object.entries(metadata ?? {}).filter(([k]) => k !== key)) },
-    })),
-  ];
-  if (chips.length === 0) return null;
-  return (
-    <ul className="row" aria-label="Filters" style={{ margin: 0, padding: 0, listStyle: "none", gap: 6 }}>
-      {chips.map(({ name, value, without }) => (
-        <li key={name} style={{ minWidth: 0, maxWidth: "100%" }}>
-          <button type="button" className="small" style={{ maxWidth: "100%" }} onClick={() => onChange(without)}>
-            <span className="unseen">Remove the filter</span>
-            <span className="soft">{name}:</span>
-            <bdi className="clip">{value.slice(0, 200)}</bdi>
-            <span aria-hidden="true">✕</span>
-          </button>
-        </li>
-      ))}
-    </ul>
   );
 }

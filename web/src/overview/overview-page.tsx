@@ -1,6 +1,7 @@
 /** Cost, volume, latency and errors over time, by model, agent, user or app, and the runs behind them. */
 
 import { useEffect, useMemo, useState } from "react";
+import { FilterBar } from "../filters/filter-bar";
 import { apiQuery, type RunFilter, writeFilter } from "../filters/run-filter";
 import { useRunFilter } from "../filters/use-filter";
 import { Failure, Loading } from "../parts/notice";
@@ -11,7 +12,7 @@ import { GroupTable } from "./group-table";
 import { Legend } from "./legend";
 import { MEASURES } from "./measures";
 import styles from "./overview.module.css";
-import { DEFAULT_RANGE, FilterChips, OverviewControls, readBy } from "./overview-controls";
+import { DEFAULT_RANGE, OverviewControls, readBy } from "./overview-controls";
 import { type By, prepare } from "./series";
 import { before, intervalFor, type Span, snapped, spanOf } from "./span";
 import { SpanRuns } from "./span-runs";
@@ -28,7 +29,8 @@ const iso = (ms: number) => new Date(ms).toISOString();
 
 /** The page. */
 export default function OverviewPage() {
-  const { params, filter, range: named, setFilter, setRange, setView } = useRunFilter();
+  const view = useRunFilter();
+  const { params, filter, range: named, setFilter, setRange, setView } = view;
   const hasTimes = Boolean(filter.from || filter.to);
   const range = hasTimes ? undefined : (named ?? DEFAULT_RANGE);
   const by = readBy(params);
@@ -87,7 +89,7 @@ export default function OverviewPage() {
         onTimes={setTimes}
         onReset={() => setTimes(undefined, undefined)}
       />
-      <FilterChips filter={filter} onChange={(next) => setFilter(() => next)} />
+      <FilterBar view={{ ...view, query, range: undefined }} hasTime={false} fault={usage.error} />
       {totals && (
         <Tiles now={totals} earlier={past.isPlaceholderData ? undefined : past.data?.totals} before={earlier} />
       )}

@@ -1,6 +1,6 @@
 /** The stretch of time that is looked at, and the buckets it is cut into. Buckets are those of the server: UTC. Pure. */
 
-import { readTime } from "../parts/local-time";
+import { milliseconds } from "../filters/local-time";
 
 /** Length of a bucket. */
 export type Interval = "hour" | "day";
@@ -18,7 +18,7 @@ const DEFAULT = 30 * LENGTH.day;
 
 /** The span a question means. A bound that cannot be read is as if it were not there: the server says so. */
 export function spanOf(query: { from?: unknown; to?: unknown }, nowMs: number): Span {
-  const read = (value: unknown, end: boolean) => (typeof value === "string" ? readTime(value, end) : undefined);
+  const read = (value: unknown, end: boolean) => (typeof value === "string" ? milliseconds(value, end) : undefined);
   const to = read(query.to, true) ?? nowMs;
   return { from: read(query.from, false) ?? to - DEFAULT, to };
 }

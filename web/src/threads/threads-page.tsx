@@ -18,21 +18,21 @@ const COLUMNS: Column<Thread>[] = [
   {
     id: "preview",
     title: "Last message",
-    width: "minmax(170px, 3fr)",
+    width: "minmax(160px, 3fr)",
     cell: (thread) => (
       <Link to={threadLink(thread)} title={thread.preview?.slice(0, 500)}>
         <bdi>{thread.preview?.slice(0, 160) || thread.thread_id.slice(0, 160)}</bdi>
       </Link>
     ),
   },
-  { id: "app", title: "App", width: "minmax(80px, 1fr)", cell: (thread) => cut(thread.app_id) },
-  { id: "agent", title: "Agent", width: "minmax(125px, 1fr)", cell: (thread) => cut(thread.agent) },
-  { id: "user", title: "User", width: "minmax(145px, 1.2fr)", cell: (thread) => cut(thread.user_email) },
-  { id: "messages", title: "Messages", width: "88px", isNumber: true, cell: (thread) => count(thread.message_count) },
+  { id: "app", title: "App", width: "minmax(76px, 1fr)", cell: (thread) => cut(thread.app_id) },
+  { id: "agent", title: "Agent", width: "minmax(120px, 1fr)", cell: (thread) => cut(thread.agent) },
+  { id: "user", title: "User", width: "minmax(138px, 1.2fr)", cell: (thread) => cut(thread.user_email) },
+  { id: "messages", title: "Messages", width: "86px", isNumber: true, cell: (thread) => count(thread.message_count) },
   {
     id: "tokens",
     title: "Tokens",
-    width: "72px",
+    width: "70px",
     isNumber: true,
     cell: (thread) => <span title={count(thread.total_tokens)}>{atLeast(thread, compact(thread.total_tokens))}</span>,
   },
@@ -46,19 +46,19 @@ const COLUMNS: Column<Thread>[] = [
   {
     id: "started",
     title: "Started",
-    width: "100px",
+    width: "96px",
     cell: (thread) => <span title={time(thread.started_at)}>{ago(thread.started_at, Date.now())}</span>,
   },
   {
     id: "last",
     title: "Last",
-    width: "100px",
+    width: "96px",
     cell: (thread) => <span title={time(thread.ended_at)}>{ago(thread.ended_at, Date.now())}</span>,
   },
   {
     id: "grouped_by",
     title: "Grouped by",
-    width: "100px",
+    width: "104px",
     cell: (thread) =>
       thread.grouped_by === "window" ? (
         <span className="chip" title={WINDOW}>

@@ -62,13 +62,3 @@ export function useThread({ thread_id, app_id, grouped_by, project_id }: ThreadN
     },
   });
 }
-
-/** What can be chosen in the filters: the values that runs have. */
-export function useThreadFacets(project_id: string | undefined) {
-  return useQuery({
-    queryKey: ["thread-facets", project_id],
-    queryFn: ({ signal }) =>
-      ask(api.GET("/api/run/facets", { params: { query: project_id ? { project_id } : {} }, signal })),
-    staleTime: 60_000,
-  });
-}

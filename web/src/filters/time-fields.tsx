@@ -1,7 +1,7 @@
 /** From and to, in the reader's zone: what dragging over a chart does, done with the keyboard. */
 
 import { useState } from "react";
-import { fieldOf, ofField } from "./local-time";
+import { fromField, toField } from "./local-time";
 
 type Props = {
   /** The bounds in force, in milliseconds. */
@@ -29,20 +29,42 @@ export function TimeFields({ from, to, onChange }: Props) {
       aria-label="Time range"
       onSubmit={(event) => {
         event.preventDefault();
-        if (!isWrong) onChange(ofField(start), ofField(end, true));
+        if (!isWrong) onChange(fromField(start), endOf(end));
       }}
     >
       <label>
         From
-        <input type="datetime-local" value={start} max={end} onChange={(event) => setStart(event.target.value)} />
+        <input
+          type="datetime-local"
+          step="1"
+          value={start}
+          max={end}
+          onChange={(event) => setStart(event.target.value)}
+        />
       </label>
       <label>
         To
-        <input type="datetime-local" value={end} min={start} onChange={(event) => setEnd(event.target.value)} />
+        <input
+          type="datetime-local"
+          step="1"
+          value={end}
+          min={start}
+          onChange={(event) => setEnd(event.target.value)}
+        />
       </label>
       <button type="submit" disabled={isWrong}>
         Apply
       </button>
     </form>
   );
+}
+
+function fieldOf(ms: number | undefined): string {
+  return ms !== undefined && Number.isFinite(ms) ? toField(String(ms)) : "";
+}
+
+/** The last moment of the second in a field. */
+function endOf(field: string): string | undefined {
+  const iso = fromField(field);
+  return iso?.replace(/\.000Z$/, ".999Z");
 }
