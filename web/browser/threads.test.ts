@@ -64,13 +64,9 @@ describe("threads", () => {
     const visitor = await Visitor.signedIn(browser, server);
     const { page } = visitor;
     const list = page.getByRole("grid", { name: "Threads" });
-    for (const query of ["", "app_id=billing", "agent=support-agent", "feedback=positive"]) {
+    for (const query of ["app_id=billing", "agent=support-agent"]) {
       const { data } = await server.api(`/api/thread?${query}`);
       await visitor.goto(`/threads?${query}`);
-      if (data.length === 0) {
-        await page.getByRole("heading", { name: "No thread matches" }).waitFor();
-        continue;
-      }
       await list.getByRole("row").nth(1).waitFor();
       const shown = await list.getByRole("link").evaluateAll((links) => links.map((link) => link.getAttribute("href")));
       expect(shown.map((href) => decodeURIComponent(new URL(href ?? "", page.url()).pathname.slice(9)))).toEqual(

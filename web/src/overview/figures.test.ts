@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { changeOf } from "./change";
 import { type Group, nextSort, ordered, readSort } from "./group-order";
 import { MEASURES, shortSeconds } from "./measures";
-import { bucketText, dataOf, tickText } from "./plot";
+import { bucketText, dataOf, lonely, tickText } from "./plot";
 import { sum } from "./series";
 
 describe("a change", () => {
@@ -70,6 +70,11 @@ describe("an axis", () => {
 });
 
 describe("what is drawn", () => {
+  it("is a point where a value has gaps on both sides", () => {
+    expect(lonely([1, null, 2, 3, null, null, 4])).toEqual([0, 6]);
+    expect(lonely([])).toEqual([]);
+  });
+
   it("is bars from the highest sum down", () => {
     const line = (id: string, values: (number | null)[]) => ({ id, label: id, colour: 1, values });
     const plot = { interval: "hour", starts: [0, 3_600_000], short: String } as const;

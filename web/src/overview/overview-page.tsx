@@ -11,6 +11,7 @@ import { ErrorReasons } from "./error-reasons";
 import { GroupTable } from "./group-table";
 import { Legend } from "./legend";
 import { MEASURES } from "./measures";
+import { NoFigures } from "./no-figures";
 import styles from "./overview.module.css";
 import { DEFAULT_RANGE, OverviewControls, readBy } from "./overview-controls";
 import { type By, prepare } from "./series";
@@ -47,6 +48,7 @@ export default function OverviewPage() {
   const past = useUsage("agent", { ...query, from: iso(earlier.from), to: iso(earlier.to) });
   const totals = by === "model" ? all.data?.totals : usage.data?.totals;
 
+  const isEmpty = totals?.runs === 0;
   const prepared = useMemo(
     () => (usage.data?.interval ? prepare(usage.data, by, usage.data.interval, span) : undefined),
     [usage.data, by, span],
@@ -99,7 +101,8 @@ export default function OverviewPage() {
       {!interval && (
         <p className="notice">This time is too long for charts: choose a shorter one, of less than 1,000 days.</p>
       )}
-      {prepared && usage.data && (
+      {isEmpty && <NoFigures view={view} />}
+      {!isEmpty && prepared && usage.data && (
         <>
           <div className="stack" style={{ gap: 6 }}>
             <Legend groups={prepared.groups} off={off} onToggle={toggle} />
@@ -116,7 +119,7 @@ export default function OverviewPage() {
           </div>
         </>
       )}
-      <div className={styles.tables}>
+      <div className={styles.tables} hidden={isEmpty}>
         {usage.data && (
           <GroupTable
             report={usage.data}
@@ -129,7 +132,7 @@ export default function OverviewPage() {
         )}
         <ErrorReasons query={query} />
       </div>
-      <SpanRuns query={query} to={`/runs?${address}`} total={totals?.runs} />
+      {!isEmpty && <SpanRuns query={query} to={`/runs?${address}`} total={totals?.runs} />}
     </Page>
   );
 }

@@ -5,6 +5,9 @@ import { DASHES, fillOf, type Palette } from "./palette";
 import { stacked } from "./series";
 import { type Interval, LENGTH, type Span } from "./span";
 
+/** Buckets up to which each value is a point of its line. */
+const FEW = 40;
+
 /** A line or a layer of bars. */
 export type Drawn = {
   id: string;
@@ -130,8 +133,13 @@ export function optionsOf(plot: Plot, palette: Palette, size: { width: number; h
           width: one.colour === 0 ? 2.5 : 1.6,
           dash: one.colour === 0 ? [] : (DASHES[(one.colour - 1) % DASHES.length] ?? []),
           spanGaps: false,
-          // A value between two gaps is a point: no line would show it.
-          points: { size: 5, fill: colour(one), show: (self, at) => self.data[0].length <= 40 || isLonely(self, at) },
+          // A value between two gaps is always a point: no line would show it.
+          points: {
+            size: 5,
+            fill: colour(one),
+            show: true,
+            filter: (self, at) => (self.data[0].length <= FEW ? null : lonely(self.data[at] ?? [])),
+          },
         };
       }),
     ],
@@ -165,11 +173,11 @@ export function optionsOf(plot: Plot, palette: Palette, size: { width: number; h
   return options;
 }
 
-/** Whether any value of a series stands alone. */
-function isLonely(self: uPlot, at: number): boolean {
-  const values = self.data[at] ?? [];
+/** Where values stand alone between gaps. */
+export function lonely(values: ArrayLike<number | null | undefined>): number[] {
+  const found: number[] = [];
   for (let index = 0; index < values.length; index += 1) {
-    if (values[index] != null && values[index - 1] == null && values[index + 1] == null) return true;
+    if (values[index] != null && values[index - 1] == null && values[index + 1] == null) found.push(index);
   }
-  return false;
+  return found;
 }

@@ -29,7 +29,8 @@ export function useUsage(by: By, query: Query, interval?: Interval | undefined, 
     queryFn: ({ signal }): Promise<Report> =>
       // Values are checked by the server, which says what is wrong with them.
       ask(api.GET(PATHS[by], { params: { query: asked as object }, signal })),
-    placeholderData: keepPreviousData,
+    // Groups of one kind never stand for those of another.
+    placeholderData: (before, asked) => (asked?.queryKey[1] === by ? before : undefined),
     enabled: isWanted,
   });
 }

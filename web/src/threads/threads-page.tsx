@@ -18,14 +18,14 @@ const COLUMNS: Column<Thread>[] = [
   {
     id: "preview",
     title: "Last message",
-    width: "minmax(160px, 3fr)",
+    width: "minmax(150px, 3fr)",
     cell: (thread) => (
       <Link to={threadLink(thread)} title={thread.preview?.slice(0, 500)}>
         <bdi>{thread.preview?.slice(0, 160) || thread.thread_id.slice(0, 160)}</bdi>
       </Link>
     ),
   },
-  { id: "app", title: "App", width: "minmax(76px, 1fr)", cell: (thread) => cut(thread.app_id) },
+  { id: "app", title: "App", width: "minmax(72px, 1fr)", cell: (thread) => cut(thread.app_id) },
   { id: "agent", title: "Agent", width: "minmax(120px, 1fr)", cell: (thread) => cut(thread.agent) },
   { id: "user", title: "User", width: "minmax(138px, 1.2fr)", cell: (thread) => cut(thread.user_email) },
   { id: "messages", title: "Messages", width: "86px", isNumber: true, cell: (thread) => count(thread.message_count) },
@@ -39,20 +39,20 @@ const COLUMNS: Column<Thread>[] = [
   {
     id: "cost",
     title: "Cost",
-    width: "95px",
+    width: "88px",
     isNumber: true,
     cell: (thread) => atLeast(thread, dollars(thread.total_cost)),
   },
   {
     id: "started",
     title: "Started",
-    width: "96px",
+    width: "104px",
     cell: (thread) => <span title={time(thread.started_at)}>{ago(thread.started_at, Date.now())}</span>,
   },
   {
     id: "last",
     title: "Last",
-    width: "96px",
+    width: "104px",
     cell: (thread) => <span title={time(thread.ended_at)}>{ago(thread.ended_at, Date.now())}</span>,
   },
   {
