@@ -147,23 +147,26 @@ type RateProps = { label: string; value: string; fault: string | undefined; onCh
 
 function Rate({ label, value, fault, onChange }: RateProps) {
   const id = useId();
+  // What is wrong is no part of the field's name.
   return (
-    <label>
-      {label}
-      <input
-        inputMode="decimal"
-        className="number"
-        value={value}
-        aria-invalid={fault !== undefined}
-        aria-describedby={fault ? id : undefined}
-        onChange={(event) => onChange(event.target.value)}
-      />
+    <div>
+      <label className={styles.whole}>
+        {label}
+        <input
+          inputMode="decimal"
+          className="number"
+          value={value}
+          aria-invalid={fault !== undefined}
+          aria-describedby={fault ? id : undefined}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      </label>
       {fault && (
-        <span id={id} className={styles.error}>
+        <div id={id} className={styles.error}>
           {fault}
-        </span>
+        </div>
       )}
-    </label>
+    </div>
   );
 }
 
