@@ -49,7 +49,7 @@ pub use config::IngestConfig;
 pub use error::IngestError;
 pub use plan::Rejection;
 pub use report::{Report, ReportBody};
-pub use state::IngestState;
+pub use state::{Counts, IngestState};
 
 /// How long a browser may remember what a preflight allowed: the longest that all of them honour.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(2 * 60 * 60);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 use schemas::ids::ProjectId;
 use schemas::project_label::{self, ProjectLabels};
@@ -50,6 +51,19 @@ impl ByProject {
         let label = self.labels.of(project.as_str());
         self.counters.with_label_values(&[label]).inc_by(count);
     }
+
+    /// Over all projects.
+    pub(crate) fn get(&self) -> u64 {
+        sum(&self.counters)
+    }
+}
+
+/// Over all labels.
+fn sum(counters: &IntCounterVec) -> u64 {
+    let families = counters.collect();
+    let values = families.iter().flat_map(|family| family.get_metric());
+    let sum: f64 = values.map(|metric| metric.get_counter().get_value()).sum();
+    sum as u64
 }
 
 impl Metrics {
@@ -131,6 +145,11 @@ impl Metrics {
     /// Events rejected; `reason` is one of the codes of `schemas::event`.
     pub(crate) fn rejected(&self, reason: &'static str, events: u64) {
         self.rejected.with_label_values(&[reason]).inc_by(events);
+    }
+
+    /// Events rejected, for whatever reason.
+    pub(crate) fn rejected_total(&self) -> u64 {
+        sum(&self.rejected)
     }
 
     /// One answer.

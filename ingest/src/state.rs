@@ -27,7 +27,24 @@ pub(crate) struct Parts {
     pub(crate) metrics: Metrics,
 }
 
+/// Events since the process started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Durable in the log, answered or not, repetitions included.
+    pub accepted: u64,
+    /// Rejected one by one.
+    pub rejected: u64,
+}
+
 impl IngestState {
+    /// What became of events here.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            accepted: self.0.metrics.appended.get(),
+            rejected: self.0.metrics.rejected_total(),
+        }
+    }
+
     /// Checks the settings, registers the metrics and puts the parts together.
     pub fn new(
         config: IngestConfig,

@@ -392,6 +392,21 @@ impl Caller {
             )),
         }
     }
+
+    /// Nothing if the caller may see how everything works.
+    pub(crate) fn operates_all(&self) -> Result<(), Fault> {
+        match &*self.credential {
+            Credential::Token { projects: None, .. }
+            | Credential::Person { projects: None, .. }
+                if self.covers(Role::Operator) =>
+            {
+                Ok(())
+            }
+            _ => Err(Fault::forbidden(
+                "this needs a token with the role `operator` or `admin` that is not limited to projects",
+            )),
+        }
+    }
 }
 
 /// The 403 for an API key where a person is meant.

@@ -110,6 +110,7 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(admin::jobs::cancel))
         .routes(routes!(admin::dead_letters::list))
         .routes(routes!(admin::dead_letters::redrive))
+        .routes(routes!(platform::pipeline::pipeline))
         .routes(routes!(platform::cache::list))
         .routes({
             let (schemas, paths, methods) = routes!(platform::cache::clear);

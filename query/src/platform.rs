@@ -4,6 +4,7 @@
 //! nor the other processes.
 
 pub(crate) mod cache;
+pub(crate) mod pipeline;
 pub(crate) mod process;
 pub mod scan;
 

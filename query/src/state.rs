@@ -21,6 +21,7 @@ use crate::error::QueryError;
 use crate::export::Exports;
 use crate::letters::DeadLetters;
 use crate::live::Places;
+use crate::platform::pipeline::LogLook;
 use crate::platform::process::{Registry as BuildRegistry, Starts};
 use crate::platform::scan::{ScanConfig, Scanner};
 use crate::platform::{Infrastructure, Processes};
@@ -53,6 +54,7 @@ struct Parts {
     starts: Arc<Starts>,
     infrastructure: Option<Arc<dyn Infrastructure>>,
     scanner: Arc<Scanner>,
+    log_look: Arc<LogLook>,
 }
 
 impl QueryState {
@@ -92,6 +94,7 @@ impl QueryState {
             starts: Arc::new(starts),
             infrastructure: None,
             scanner: Arc::new(Scanner::new(ScanConfig::default())),
+            log_look: Arc::default(),
         })))
     }
 
@@ -229,6 +232,10 @@ impl QueryState {
 
     pub(crate) fn infrastructure(&self) -> Option<&dyn Infrastructure> {
         self.0.infrastructure.as_deref()
+    }
+
+    pub(crate) fn log_look(&self) -> &LogLook {
+        &self.0.log_look
     }
 
     /// Scans the platform as these settings say.

@@ -42,7 +42,7 @@ pub enum Word {
         outcome: Outcome,
     },
     /// A process is there. Said every few seconds, and at once after caches were emptied.
-    Present(Present),
+    Present(Box<Present>),
     /// Words were missed, and each may have been of any kind. Never said: a process tells itself.
     #[serde(skip)]
     Missed,
@@ -103,6 +103,23 @@ pub struct Present {
     pub cleared: Vec<String>,
     /// It ends; do not miss it.
     pub leaves: bool,
+    /// What became of events here. A process of an older binary does not say.
+    #[serde(default)]
+    pub events: EventCounts,
+}
+
+/// Events that a process counted since it started, repetitions included; none of what it does not do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventCounts {
+    /// Accepted: durable in the log, answered or not.
+    pub accepted: Option<u64>,
+    /// Rejected one by one.
+    pub rejected: Option<u64>,
+    /// Stored and committed.
+    pub stored: Option<u64>,
+    /// Put into the dead letters.
+    pub dead_lettered: Option<u64>,
 }
 
 /// How many orders a process remembers to have carried out: more than can be under way.
@@ -163,12 +180,22 @@ mod tests {
     }
 
     #[test]
+    fn an_older_process_is_present_without_its_counts() {
+        let said = r#"{"word":"present","process":"p","role":"query","version":"1","endpoint":"http://a",
+            "missing":[],"caches":[],"cleared":[],"leaves":false}"#;
+        let Ok(Word::Present(present)) = serde_json::from_str(said) else {
+            panic!("{said}");
+        };
+        assert_eq!(present.events, EventCounts::default());
+    }
+
+    #[test]
     fn words_come_back_as_they_were_said() {
         let words = [
             Word::Changed {
                 what: Changed::Prices,
             },
-            Word::Present(Present {
+            Word::Present(Box::new(Present {
                 process: "p".to_owned(),
                 role: "query".to_owned(),
                 version: "1".to_owned(),
@@ -184,7 +211,11 @@ mod tests {
                 }],
                 cleared: vec!["o".to_owned()],
                 leaves: false,
-            }),
+                events: EventCounts {
+                    accepted: Some(5),
+                    ..EventCounts::default()
+                },
+            })),
             Word::Processor(Processor {
                 process: "p".to_owned(),
                 closed: Some("g".to_owned()),

@@ -9,7 +9,7 @@ use axum::Router;
 use ingest::IngestState;
 use processor::Control;
 use prometheus::Registry;
-use schemas::control::CacheReport;
+use schemas::control::{CacheReport, EventCounts};
 use store::builds::Builds;
 use store::cluster::Cluster;
 use store::credentials::Credentials;
@@ -115,6 +115,16 @@ pub(crate) async fn open(
         )
     };
     let ingest = takes_events.then(ingest).transpose()?;
+    let (taken, processed) = (ingest.clone(), processor_metrics.clone());
+    presence.counts_events(move || {
+        let (taken, processed) = (taken.as_ref().map(IngestState::counts), processed.as_ref());
+        EventCounts {
+            accepted: taken.map(|counts| counts.accepted),
+            rejected: taken.map(|counts| counts.rejected),
+            stored: processed.map(|metrics| metrics.stored_events.get()),
+            dead_lettered: processed.map(processor::Metrics::dead_lettered_total),
+        }
+    });
     let router = api::router(
         running,
         &RoutedParts {

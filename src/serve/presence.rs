@@ -7,13 +7,13 @@ mod roster;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use processor::{Control, HotView};
 use query::platform::{CORE_CACHE, Cleared, ClearedHere, Heard, Processes};
-use schemas::control::{CacheReport, ORDERS_REMEMBERED, Present, Word};
+use schemas::control::{CacheReport, EventCounts, ORDERS_REMEMBERED, Present, Word};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -61,6 +61,8 @@ struct Inner {
     urge: Notify,
     turns: Arc<Semaphore>,
     hot_runs: Mutex<Option<HotView>>,
+    /// Says what became of events here.
+    events: OnceLock<Box<dyn Fn() -> EventCounts + Send + Sync>>,
 }
 
 impl Presence {
@@ -97,6 +99,7 @@ impl Presence {
             urge: Notify::new(),
             turns: Arc::new(Semaphore::new(ORDERS_MAX)),
             hot_runs: Mutex::default(),
+            events: OnceLock::new(),
         }))
     }
 
@@ -108,6 +111,12 @@ impl Presence {
     /// A processor begins to work with these. Until then there are none.
     pub(crate) fn hot_runs(&self, hot_runs: HotView) {
         *lock(&self.0.hot_runs) = Some(hot_runs);
+    }
+
+    /// From now on this says what became of events here. Given once.
+    pub(crate) fn counts_events(&self, counts: impl Fn() -> EventCounts + Send + Sync + 'static) {
+        // A second one would change nothing.
+        let _ = self.0.events.set(Box::new(counts));
     }
 
     fn add_hot_runs(&self) {
@@ -138,6 +147,12 @@ impl Presence {
             missing: self.0.health.missing_parts(),
             caches: self.0.caches.reports(),
             cleared: lock(&self.0.cleared).iter().cloned().collect(),
+            events: self
+                .0
+                .events
+                .get()
+                .map(|counts| counts())
+                .unwrap_or_default(),
             ..self.0.who.clone()
         }
     }
@@ -165,7 +180,8 @@ impl Presence {
             if control.heard_until().elapsed() > HEARS_WITHIN {
                 continue;
             }
-            self.say(control, Word::Present(self.present())).await;
+            self.say(control, Word::Present(Box::new(self.present())))
+                .await;
         }
     }
 
@@ -174,7 +190,7 @@ impl Presence {
         loop {
             match words.recv().await {
                 Ok(Word::Present(present)) if present.process != self.0.who.process => {
-                    lock(&self.0.roster).hear(present, Instant::now());
+                    lock(&self.0.roster).hear(*present, Instant::now());
                     self.0.heard.send_modify(|heard| *heard += 1);
                 }
                 // What was missed is said again.
@@ -201,7 +217,7 @@ impl Presence {
                 leaves: true,
                 ..self.0.who.clone()
             };
-            self.say(control, Word::Present(left)).await;
+            self.say(control, Word::Present(Box::new(left))).await;
         }
     }
 
@@ -370,6 +386,7 @@ fn who(role: Role, endpoint: String) -> Present {
         caches: Vec::new(),
         cleared: Vec::new(),
         leaves: false,
+        events: EventCounts::default(),
     }
 }
 

@@ -21,6 +21,7 @@ mod listener;
 mod load;
 mod moving;
 mod paging;
+mod pipeline;
 mod prices;
 mod process;
 mod provider;

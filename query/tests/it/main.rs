@@ -13,6 +13,7 @@ mod jobs;
 mod judge;
 mod live;
 mod page;
+mod pipeline;
 mod prices;
 mod process;
 mod routes;

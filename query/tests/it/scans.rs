@@ -14,7 +14,7 @@ use axum::{Json, Router};
 use query::QueryState;
 use query::platform::scan::{AuthProviderConfig, ScanConfig, ServiceConfig, StorageConfig};
 use query::platform::{Cleared, DiskReport, Heard, Infrastructure, LogReport, Processes};
-use schemas::control::{CacheReport, Present};
+use schemas::control::{CacheReport, EventCounts, Present};
 use schemas::credential::{Role, Scope};
 use serde_json::{Value, json};
 use store::config::Secret;
@@ -53,6 +53,7 @@ impl Processes for Alone {
                 }],
                 cleared: Vec::new(),
                 leaves: false,
+                events: EventCounts::default(),
             },
             silent_ms: 0,
         }]

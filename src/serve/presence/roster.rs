@@ -102,6 +102,8 @@ impl Roster {
 
 #[cfg(test)]
 mod tests {
+    use schemas::control::EventCounts;
+
     use super::*;
 
     fn present(process: &str, cleared: &[&str]) -> Present {
@@ -114,6 +116,7 @@ mod tests {
             caches: Vec::new(),
             cleared: cleared.iter().map(|order| (*order).to_owned()).collect(),
             leaves: false,
+            events: EventCounts::default(),
         }
     }
 

@@ -29,6 +29,8 @@ pub(super) enum Need {
     Start,
     /// The role `operator`.
     Operate,
+    /// The role `operator`, limited to no project.
+    OperateAll,
     /// A token, or somebody of the provider, with whatever roles.
     Somebody,
     /// A token in the body.
@@ -102,6 +104,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     // Without a session there is nothing to end.
     row("delete", "/api/session", Need::Nobody, ""),
+    row("get", "/api/internal/pipeline", Need::OperateAll, ""),
     row("get", "/api/internal/cache", Need::AdminOfAll, ""),
     row(
         "post",
@@ -332,6 +335,7 @@ impl Row {
             Need::Reach => scope("read") || has_role && !holder.is_elsewhere,
             Need::Start => holder.holds("starter") && !holder.is_elsewhere,
             Need::Operate => holder.holds("operator"),
+            Need::OperateAll => holder.holds("operator") && !holder.is_elsewhere,
             Need::Judge => scope("report") || holder.holds("viewer"),
             Need::Admin => holder.holds("admin"),
             Need::AdminOf | Need::AdminOfAll => holder.holds("admin") && !holder.is_elsewhere,

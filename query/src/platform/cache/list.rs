@@ -141,7 +141,7 @@ fn listed(processes: &[Heard]) -> CacheList {
 
 #[cfg(test)]
 mod tests {
-    use schemas::control::Present;
+    use schemas::control::{EventCounts, Present};
     use serde_json::json;
 
     use super::*;
@@ -165,6 +165,7 @@ mod tests {
             caches: caches.iter().map(report).collect(),
             cleared: Vec::new(),
             leaves: false,
+            events: EventCounts::default(),
         };
         Heard { present, silent_ms }
     }

@@ -214,7 +214,7 @@ pub(crate) fn caches(heard: &[Heard]) -> Vec<CacheReport> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use schemas::control::Present;
+    use schemas::control::{EventCounts, Present};
 
     use super::*;
     use crate::platform::HEARD_WITHIN_MS;
@@ -242,6 +242,7 @@ pub(crate) mod tests {
                 }],
                 cleared: Vec::new(),
                 leaves: false,
+                events: EventCounts::default(),
             },
             silent_ms,
         }
