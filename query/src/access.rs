@@ -188,7 +188,8 @@ impl Caller {
 
     /// Whoever is signed in, where it is one of our pages that asks.
     async fn of_session(parts: &Parts, state: &QueryState) -> Result<Self, Fault> {
-        let Some(secret) = cookie::presented(&parts.headers) else {
+        let is_secure = state.sessions().is_secure(&parts.headers);
+        let Some(secret) = cookie::presented(&parts.headers, is_secure) else {
             let message = "a credential is required: send an API key or a token as `Authorization: Bearer <secret>`";
             return Err(Fault::unauthorized(message));
         };

@@ -124,6 +124,9 @@ async fn favicon(State(files): State<Arc<dyn Files>>, headers: HeaderMap) -> Res
 async fn asset(State(files): State<Arc<dyn Files>>, request: Request) -> Response {
     // Names of assets have no letter that would have to be written otherwise in an address.
     let path = request.uri().path().trim_start_matches('/');
+    if path.split('/').any(|part| part == "..") {
+        return missing(path);
+    }
     match files.file(path) {
         Some(file) => answer(file, FOR_EVER, request.headers()),
         None => missing(path),

@@ -4,14 +4,17 @@
 //! read. A session may do what its token may, for as long as the token is good, and everything that takes a token takes
 //! it, from the pages of this server (`access/same_site.rs`).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, SET_COOKIE};
+use axum::http::header::{CACHE_CONTROL, ORIGIN, SET_COOKIE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use moka::sync::Cache;
 use schemas::credential::{Credential, Role};
 use schemas::fault::Fault;
 use schemas::ids::ProjectId;
@@ -50,13 +53,53 @@ impl SessionRules {
     }
 
     /// Whether the browser speaks https, with this server or with what is before it.
-    fn is_secure(&self, headers: &HeaderMap) -> bool {
-        let forwarded = headers.get("x-forwarded-proto");
-        let forwarded = forwarded.and_then(|schemes| schemes.to_str().ok());
+    pub(crate) fn is_secure(&self, headers: &HeaderMap) -> bool {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         // Of several proxies, the first spoke with the browser.
-        let scheme = forwarded.and_then(|schemes| schemes.split(',').next());
+        let forwarded = text("x-forwarded-proto").and_then(|schemes| schemes.split(',').next());
+        let origin = text(ORIGIN.as_str()).and_then(|origin| origin.split_once("://"));
         let public = self.public.as_ref().and_then(Uri::scheme_str);
-        scheme.map(str::trim) == Some("https") || public == Some("https")
+        // Somebody may come over http to a server that is usually reached over https: what this request says counts.
+        let scheme = forwarded.or(origin.map(|(scheme, _)| scheme)).or(public);
+        scheme.map(str::trim) == Some("https")
+    }
+}
+
+/// Sign-ins of one token or person within [`SIGN_INS_WITHIN`]: more than somebody with many browsers needs, and few
+/// enough that a program that signs in again and again does not fill the table (X1).
+const SIGN_INS: u32 = 60;
+/// The time they are counted in.
+const SIGN_INS_WITHIN: Duration = Duration::from_secs(60);
+/// Holders whose sign-ins are counted at once; beyond that the least frequent are forgotten.
+const SIGN_INS_HOLDERS: u64 = 10_000;
+
+/// Counts who signs in how often, in this process.
+pub(crate) struct SignIns(Cache<String, Arc<AtomicU32>>);
+
+impl Default for SignIns {
+    fn default() -> Self {
+        let counted = Cache::builder().max_capacity(SIGN_INS_HOLDERS);
+        Self(counted.time_to_live(SIGN_INS_WITHIN).build())
+    }
+}
+
+impl SignIns {
+    /// Counts one of `who`.
+    ///
+    /// # Errors
+    /// 429 above [`SIGN_INS`].
+    fn count(&self, who: &str) -> Result<(), Fault> {
+        let counted = self.0.get_with_by_ref(who, Arc::default);
+        if counted.fetch_add(1, Ordering::Relaxed) < SIGN_INS {
+            return Ok(());
+        }
+        let message =
+            format!("more than {SIGN_INS} sign-ins within a minute; a session can be kept");
+        let within_s = u32::try_from(SIGN_INS_WITHIN.as_secs()).unwrap_or(u32::MAX);
+        Err(Fault {
+            retry_after_s: Some(within_s),
+            ..Fault::new(429, "too_many_sign_ins", message)
+        })
     }
 }
 
@@ -138,6 +181,7 @@ const NOT_KEPT: [(axum::http::HeaderName, &str); 1] = [(CACHE_CONTROL, "no-store
         (status = 400, description = "An unknown parameter", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known, or a session that has ended", body = FaultBody),
         (status = 403, description = "An API key, or a request from another site", body = FaultBody),
+        (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(("bearer" = [])))]
@@ -162,6 +206,8 @@ pub(crate) async fn who(caller: Caller, pairs: Pairs) -> Result<Response, Refusa
         (status = 403, description = "An API key, or a request from another site", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
+        (status = 429, description = "Too many sign-ins of one token or person", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(()))]
@@ -176,10 +222,8 @@ pub(crate) async fn sign_in(
     rules.check_site(&parts)?;
     pairs.only([])?;
     let token = body.token.trim();
-    if token.is_empty() {
-        return Err(Fault::bad_request("invalid_body", "`token` must not be empty").into());
-    }
     let caller = Caller::of_token(&state, token).await?;
+    state.sign_ins().count(&caller.who())?;
     let now_ms = now_ms();
     let lifetime_ms = i64::try_from(rules.lifetime.as_millis()).unwrap_or(i64::MAX);
     let ends_at_ms = now_ms.saturating_add(lifetime_ms);
@@ -191,18 +235,15 @@ pub(crate) async fn sign_in(
         session.expires_at_ms = session.expires_at_ms,
         "signed in"
     );
-    if let Some(before) = cookie::presented(&parts.headers)
+    let is_secure = rules.is_secure(&parts.headers);
+    if let Some(before) = cookie::presented(&parts.headers, is_secure)
         && let Err(error) = state.credentials().end_session(&before).await
     {
         tracing::debug!(error.message = %error, "the session before this one goes on until it ends by itself");
     }
     let life_ms = u64::try_from(session.expires_at_ms - now_ms).unwrap_or_default();
     let life = Duration::from_millis(life_ms);
-    let kept = cookie::kept(
-        session.secret.reveal(),
-        life,
-        rules.is_secure(&parts.headers),
-    );
+    let kept = cookie::kept(session.secret.reveal(), life, is_secure);
     Ok((NOT_KEPT, [(SET_COOKIE, kept)], Json(who)).into_response())
 }
 
@@ -216,6 +257,7 @@ pub(crate) async fn sign_in(
             headers(("Set-Cookie" = String, description = "Has the browser forget the session"))),
         (status = 400, description = "An unknown parameter", body = FaultBody),
         (status = 403, description = "A request from another site", body = FaultBody),
+        (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away: the session goes on", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(()))]
@@ -226,7 +268,8 @@ pub(crate) async fn sign_out(
 ) -> Result<Response, Refusal> {
     let rules = state.sessions();
     pairs.only([])?;
-    if let Some(secret) = cookie::presented(&parts.headers) {
+    let is_secure = rules.is_secure(&parts.headers);
+    if let Some(secret) = cookie::presented(&parts.headers, is_secure) {
         rules.check_site(&parts)?;
         let caller = Caller::of_cookie(&state, &secret).await.ok();
         if state.credentials().end_session(&secret).await? {
@@ -234,7 +277,48 @@ pub(crate) async fn sign_out(
             tracing::info!(audit.action = "sign_out", audit.by = by, "signed out");
         }
     }
-    let forgotten = cookie::forgotten(rules.is_secure(&parts.headers));
+    let forgotten = cookie::forgotten(is_secure);
     let answer = (StatusCode::NO_CONTENT, NOT_KEPT, [(SET_COOKIE, forgotten)]);
     Ok(answer.into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn somebody_who_signs_in_again_and_again_is_told_to_wait() {
+        let sign_ins = SignIns::default();
+        for _ in 0..SIGN_INS {
+            assert_eq!(sign_ins.count("ada"), Ok(()));
+        }
+        let refused = sign_ins.count("ada").unwrap_err();
+        assert_eq!((refused.status, refused.retry_after_s), (429, Some(60)));
+        assert_eq!(sign_ins.count("grace"), Ok(()));
+    }
+
+    #[test]
+    fn what_a_request_says_of_its_scheme_counts_before_the_settings() {
+        let rules = |public: Option<&'static str>| SessionRules {
+            public: public.map(Uri::from_static),
+            ..SessionRules::default()
+        };
+        let public = Some("https://spindle.example.org");
+        for (public, header, value, expected) in [
+            (None, "host", "a", false),
+            (public, "host", "a", true),
+            (public, "x-forwarded-proto", "http", false),
+            (public, "origin", "http://10.0.0.7:7070", false),
+            (None, "x-forwarded-proto", "https, http", true),
+            (None, "origin", "https://a", true),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header, value.parse().unwrap());
+            assert_eq!(
+                rules(public).is_secure(&headers),
+                expected,
+                "{header}: {value}"
+            );
+        }
+    }
 }

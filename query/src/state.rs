@@ -26,7 +26,7 @@ use crate::platform::process::{Registry as BuildRegistry, Starts};
 use crate::platform::scan::{ScanConfig, Scanner};
 use crate::platform::{Infrastructure, Processes};
 use crate::reporter::Reporter;
-use crate::session::SessionRules;
+use crate::session::{SessionRules, SignIns};
 
 /// Seconds after which a client may ask again where nothing takes events: another server may answer.
 const NO_REPORTER_RETRY_S: u32 = 30;
@@ -50,6 +50,7 @@ struct Parts {
     identity: Option<Identity>,
     identity_metrics: IdentityMetrics,
     sessions: Arc<SessionRules>,
+    sign_ins: Arc<SignIns>,
     builds: Arc<BuildRegistry>,
     starts: Arc<Starts>,
     infrastructure: Option<Arc<dyn Infrastructure>>,
@@ -90,6 +91,7 @@ impl QueryState {
             identity: None,
             identity_metrics: IdentityMetrics::register(registry)?,
             sessions: Arc::new(SessionRules::default()),
+            sign_ins: Arc::default(),
             builds: Arc::new(builds),
             starts: Arc::new(starts),
             infrastructure: None,
@@ -188,6 +190,10 @@ impl QueryState {
             sessions: Arc::new(rules),
             ..Parts::clone(&self.0)
         }))
+    }
+
+    pub(crate) fn sign_ins(&self) -> &SignIns {
+        &self.0.sign_ins
     }
 
     pub(crate) fn sessions(&self) -> &SessionRules {

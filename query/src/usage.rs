@@ -202,7 +202,8 @@ pub(crate) async fn users(
 
 /// Runs by app
 ///
-/// Every run by its app, with its own cost. Without `from` it looks at the 30 days before `to`, or before now.
+/// Every run by its app, with its own cost. An app is a name inside its project: apps of one name in several projects
+/// that are within reach are one here; `project_id` tells them apart. Without `from` it looks at the 30 days before `to`, or before now.
 #[utoipa::path(
     get,
     path = "/api/analytics/usage/apps",

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::HttpBody as Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
-use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
@@ -187,8 +187,12 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
     });
     // What is not unpacked is refused by whoever reads it, in the shape of its own faults.
     let unpack = RequestDecompressionLayer::new().pass_through_unaccepted(true);
+    // A cookie does not keep caches on the way from keeping an answer, as `Authorization` does.
+    let unkept =
+        SetResponseHeaderLayer::if_not_present(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(query::router(query)
         .layer(unpack)
+        .layer(unkept)
         .layer(middleware::from_fn_with_state(
             running.health.clone(),
             needs_tables,

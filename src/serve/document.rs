@@ -30,7 +30,7 @@ struct Credentials;
 impl utoipa::Modify for Credentials {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let mut bearer = Http::new(HttpAuthScheme::Bearer);
-        bearer.description = Some("An API key of a project, a token of a person, or a JWT of the identity provider where one is set.".to_owned());
+        bearer.description = Some("An API key of a project, a token of a person, or a JWT of the identity provider where one is set. Where none is sent, the cookie of a session stands for it, from the pages of this server.".to_owned());
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
     }

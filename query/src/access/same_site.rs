@@ -20,29 +20,24 @@ fn cross_site() -> Fault {
 
 /// Refuses what a page of somebody else asks for. `public` is where people reach this server, if that is set.
 pub(crate) fn check(parts: &Parts, public: Option<&Uri>) -> Result<(), Fault> {
-    let is_read = parts.method.is_safe();
     let text = |name: &str| {
         parts
             .headers
             .get(name)
             .map(|value| value.to_str().unwrap_or("?"))
     };
-    let is_ours = match (text(SITE), is_read) {
-        (Some("same-origin" | "none"), _) => true,
-        // What is only read cannot be seen by the page of a neighbour that asks for it.
-        (Some(site), true) => site == "same-site",
-        (Some(_), false) => false,
-        (None, true) => true,
-        (None, false) => match text(ORIGIN.as_str()) {
-            None => true,
-            Some(origin) => is_own_origin(origin, &parts.headers, &parts.uri, public),
-        },
+    // Reading too: what is read may cost something, or have somebody else asked, as a scan does.
+    let is_ours = match text(SITE) {
+        Some(site) => matches!(site, "same-origin" | "none"),
+        None => text(ORIGIN.as_str())
+            .is_none_or(|origin| is_own_origin(origin, &parts.headers, &parts.uri, public)),
     };
     if is_ours { Ok(()) } else { Err(cross_site()) }
 }
 
 /// Whether an `Origin` names this host: the one that was asked, here or before a proxy, or where people reach it. No page
-/// has a browser send another `Host`, nor `X-Forwarded-Host` without asking first. All leave a usual port out.
+/// has a browser send another `Host`, nor `X-Forwarded-Host` without asking first. Origins leave a usual
+/// port out; proxies and settings may name it.
 fn is_own_origin(origin: &str, headers: &HeaderMap, uri: &Uri, public: Option<&Uri>) -> bool {
     let Some((scheme, origin)) = origin.split_once("://") else {
         return false;
@@ -52,7 +47,12 @@ fn is_own_origin(origin: &str, headers: &HeaderMap, uri: &Uri, public: Option<&U
     let before = text(FORWARDED_HOST).and_then(|hosts| hosts.split(',').next());
     // HTTP/2 has it in the address.
     let asked = text(HOST.as_str()).or_else(|| uri.authority().map(|authority| authority.as_str()));
-    let is_asked = |host: &str| host.trim().eq_ignore_ascii_case(origin);
+    let usual_port = if scheme == "https" { ":443" } else { ":80" };
+    let is_asked = |host: &str| {
+        let host = host.trim();
+        let host = host.strip_suffix(usual_port).unwrap_or(host);
+        host.eq_ignore_ascii_case(origin)
+    };
     if [before, asked].into_iter().flatten().any(is_asked) {
         return true;
     }
@@ -102,15 +102,15 @@ mod tests {
     fn what_another_site_reads_is_refused_too() {
         for (site, expected) in [
             ("cross-site", false),
-            ("same-site", true),
+            ("same-site", false),
             ("same-origin", true),
+            ("none", true),
         ] {
             assert_eq!(is_let_in("GET", &[(SITE, site)]), expected, "{site}");
         }
-        assert!(is_let_in(
-            "HEAD",
-            &[("origin", "http://evil.example"), ("host", "a")]
-        ));
+        let foreign = [("origin", "http://evil.example"), ("host", "a")];
+        assert!(!is_let_in("HEAD", &foreign));
+        assert!(is_let_in("GET", &[("host", "a")]));
     }
 
     #[test]
@@ -137,5 +137,9 @@ mod tests {
             ("origin", "https://front"),
         ];
         assert!(is_let_in("POST", &proxied));
+        let with_port = [("host", "front:80"), ("origin", "http://front")];
+        assert!(is_let_in("POST", &with_port));
+        let other_port = [("host", "front:80"), ("origin", "https://front")];
+        assert!(!is_let_in("POST", &other_port));
     }
 }

@@ -137,8 +137,11 @@ async fn whoever_signs_in_is_known_by_a_cookie_until_they_sign_out_in_every_proc
     let other = sign_in(&tier.router, bare, &[]).await;
     assert_eq!(other.status, StatusCode::UNAUTHORIZED);
 
+    // It looked, and saw nothing that ended; so what it hears of later is this sign-out.
+    known_elsewhere.refresh().await.unwrap();
     let out = sign_out(&tier.router, &cookie).await;
     assert_eq!(out.status, StatusCode::NO_CONTENT);
+    assert_eq!(read(&elsewhere, &cookie, RUNS).await.status, StatusCode::OK);
     let forgotten = out.set_cookie.unwrap();
     assert!(forgotten.starts_with("spindle_session=; ") && forgotten.contains("Max-Age=0"));
     // As every process does when it hears of a change, and every few seconds.

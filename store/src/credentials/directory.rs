@@ -328,8 +328,10 @@ impl Credentials {
         // Somebody waits, so what the tables look like is left to the next refresh, which reads once more.
         *seen = None;
         self.inner.unknown.invalidate_all();
+        self.take_over().await?;
+        // Only now, when they can be looked up again.
         self.forget_sessions();
-        self.take_over().await
+        Ok(())
     }
 
     /// Changes whenever this process made, changed or revoked something: others have to hear of it.
