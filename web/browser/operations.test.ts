@@ -62,8 +62,8 @@ describe("the sections of operations", () => {
     expect(await sections("operator", "prices")).toEqual(["Services", "Pipeline", "Processes"]);
   });
 
-  it("can be used by anybody, in light and dark and on a phone", async () => {
-    const visitor = await Visitor.signedIn(browser, server);
+  it("can be used by anybody, in the dark and on a phone", async () => {
+    const visitor = await Visitor.signedIn(browser, server, { dark: true, phone: true });
     const names = [
       "services",
       "processes",
@@ -76,13 +76,8 @@ describe("the sections of operations", () => {
       "projects",
     ];
     for (const name of names) {
-      await visitor.page.setViewportSize({ width: 1280, height: 800 });
-      await visitor.page.emulateMedia({ colorScheme: "light" });
       await visitor.goto(`/operations/${name}`);
       await until(`${name} is there`, async () => (await visitor.page.getByText(/^Loading/).count()) === 0);
-      await visitor.checkAccessibility();
-      await visitor.page.emulateMedia({ colorScheme: "dark" });
-      await visitor.page.setViewportSize({ width: 390, height: 844 });
       await visitor.checkAccessibility();
       const isWider = await visitor.page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
       expect(isWider, `${name} is wider than the window`).toBe(false);
@@ -107,6 +102,8 @@ describe("services", () => {
       expect(row).toContain(service.status);
     }
     await page.getByRole("region", { name: "Database" }).getByText(report.infrastructure.database.version).waitFor();
+    await admin.checkAccessibility();
+    await admin.screenshot("operations-services");
     await button("Scan now").click();
     await until("there are two scans", async () => (await button(/^Compare with/).count()) === 2);
     await button(/^Compare with/)
@@ -114,7 +111,6 @@ describe("services", () => {
       .click();
     await page.getByRole("region", { name: "Comparison" }).waitFor();
     expect(new URL(page.url()).searchParams.get("against")).toBe(entry.id);
-    await admin.screenshot("operations-services");
   });
 
   it("whose scan fails say why, and a scan can be given up", async () => {
@@ -134,6 +130,81 @@ describe("services", () => {
     await button("Cancel").click();
     await page.getByText("You did not wait").waitFor();
     await page.unroute("**/api/platform/discover");
+  });
+});
+
+describe("the pipeline", () => {
+  // A deployment in trouble, which a server of a test is not.
+  const process = (role: string, more: object) => ({
+    process: `process_${role}`,
+    role,
+    version: "0.1.0",
+    endpoint: `http://${role}:7070`,
+    ready: true,
+    missing: [],
+    silent_ms: 0,
+    accepted_events: null,
+    stored_events: null,
+    dead_lettered_events: null,
+    rejected_events: null,
+    ...more,
+  });
+  const letter = {
+    id: "0-1",
+    reason: "no run_id <img src=x>",
+    project_id: "default",
+    app_id: "shop",
+    at: "2026-11-21T20:00:00.000Z",
+    original_topic: "events",
+    original_partition: 3,
+    original_offset: 120934,
+    events: 1,
+    kind: "event",
+    bytes: 14,
+    redriven: false,
+  };
+
+  it("has rates, lag and disk, says who is not ready and why, and takes dead letters again", async () => {
+    let looks = 0;
+    await page.route("**/api/internal/pipeline", (route) => {
+      looks += 1;
+      const missing = [{ part: "store", reason: "ClickHouse does not answer" }];
+      const ingest = process("ingest", { accepted_events: 1000 + looks * 200 });
+      const processor = process("processor", { stored_events: looks * 100, dead_lettered_events: 1 });
+      const query = process("query", { ready: false, missing, silent_ms: 12_000 });
+      const log = { kind: "kafka", version: "3.9", brokers: 3, topics: 4, lag_records: 321 };
+      const at = new Date(1_780_000_000_000 + looks * 2_000).toISOString();
+      const disk = { used_bytes: 2 ** 29, max_bytes: 2 ** 30 };
+      route.fulfill({ json: { at, processes: [ingest, processor, query], log: { ...log, ...disk }, log_error: null } });
+    });
+    let redriven: unknown;
+    await page.route("**/api/internal/dead-letters**", (route) => {
+      const payload = route.request().url().includes("payload=true") ? { payload: '{"odd": "one"}' } : {};
+      if (route.request().method() === "GET") {
+        return route.fulfill({ json: { data: [{ ...letter, ...payload, redriven: !!redriven }], next_cursor: null } });
+      }
+      return route.fallback();
+    });
+    await page.route("**/api/internal/dead-letters/redrive", (route) => {
+      redriven = route.request().postDataJSON();
+      route.fulfill({ json: { letters: 1, events: 1, left: [], more: false } });
+    });
+    await admin.goto("/operations/pipeline");
+    const events = page.getByRole("region", { name: "Events", exact: true });
+    await events.getByText("100/s", { exact: true }).waitFor();
+    await events.getByText("50/s", { exact: true }).waitFor();
+    await events.getByText("321 records").waitFor();
+    await page.getByRole("region", { name: "Event log" }).getByText("512.0 MiB of 1.0 GiB").waitFor();
+    await page.getByText("store: ClickHouse does not answer").waitFor();
+    await button("Show what was accepted").click();
+    await page.getByText("odd").waitFor();
+    await admin.checkAccessibility();
+    await admin.screenshot("operations-pipeline");
+    await page.getByRole("button", { name: "Redrive…" }).click();
+    await dialog().getByRole("button", { name: "Redrive" }).click();
+    await page.getByText("Letters in the log again: 1, with 1 accepted").waitFor();
+    expect(redriven).toMatchObject({ letters: ["0-1"] });
+    await page.unrouteAll();
   });
 });
 
@@ -240,6 +311,7 @@ describe("administration", () => {
     await button("Save").click();
     await dialog().waitFor({ state: "detached" });
     await page.getByRole("cell", { name: "old-app" }).waitFor();
+    await admin.checkAccessibility();
     const found = (await server.api("/api/internal/projects")).data;
     expect(found).toContainEqual(
       expect.objectContaining({ project_id: "billing", retention_days: 7, keyless_app_ids: ["old-app"] }),
@@ -251,6 +323,7 @@ describe("administration", () => {
     await button("Clear svc:core:cache").click();
     await dialog().getByRole("button", { name: "Clear" }).click();
     await page.getByText("1 of 1").waitFor();
+    await admin.checkAccessibility();
     await admin.screenshot("operations-caches");
   });
 
@@ -258,6 +331,7 @@ describe("administration", () => {
     await admin.goto("/operations/jobs");
     await button("Only say what would go").click();
     await page.getByRole("region", { name: "Job", exact: true }).getByText("done", { exact: true }).waitFor();
+    await admin.checkAccessibility();
     const id = new URL(page.url()).searchParams.get("job");
     expect(await server.api(`/api/internal/jobs/${id}`)).toMatchObject({
       kind: "retention",

@@ -132,7 +132,7 @@ function Redrive({ of, onDone, onClose }: RedriveProps) {
     onSuccess: (sum) => {
       const left =
         sum.left.length > 0 ? ` ${count(sum.left.length)} cannot be: ${sum.left.slice(0, 5).join(", ")}.` : "";
-      onDone(`${count(sum.letters)} letters with ${count(sum.events)} events are in the log again.${left}`);
+      onDone(`Letters in the log again: ${count(sum.letters)}, with ${count(sum.events)} accepted.${left}`);
       onClose();
     },
     onSettled: () => client.invalidateQueries({ queryKey: ["dead-letters"] }),

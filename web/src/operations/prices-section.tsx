@@ -15,6 +15,9 @@ import { RecalculationForm } from "./recalculation-form";
 import { UnpricedModels } from "./unpriced-models";
 import { isOpen, useJobs } from "./use-jobs";
 
+/** Heights in the table, in pixels: a few prices take no more room than they need. */
+const [ROW_PX, HEAD_PX] = [38, 60];
+
 /** What is being done in a dialog. */
 type Doing =
   | { what: "set"; of?: PriceRow; model?: string }
@@ -172,7 +175,7 @@ function PriceTable({ params, show, onOpen, onAdd, onRecalculate }: TableProps) 
         </Empty>
       )}
       {rows.length > 0 && (
-        <div className={styles.tall}>
+        <div className={styles.tall} style={{ height: `min(max(320px, 60vh), ${rows.length * ROW_PX + HEAD_PX}px)` }}>
           <DataTable label="Prices" columns={columns(unit)} rows={rows} rowKey={priceKey} onOpen={onOpen} />
         </div>
       )}
@@ -186,7 +189,11 @@ function columns(unit: Unit): Column<PriceRow>[] {
     title,
     width: "minmax(92px, 0.92fr)",
     isNumber: true,
-    cell: (row) => row[`${field}_per_${unit}`] ?? <span className="soft">–</span>,
+    // A price that does not fit is cut at its end, never at its beginning.
+    cell: (row) => {
+      const price = row[`${field}_per_${unit}`];
+      return price == null ? <span className="soft">–</span> : <span title={price}>{price}</span>;
+    },
   });
   return [
     {
