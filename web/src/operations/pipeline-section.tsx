@@ -156,11 +156,11 @@ const NAMES = {
 function Counted({ now }: { now: Pipeline }) {
   return (
     <section className="card stack" aria-label="Since the start">
-      <h2>Since the processes started</h2>
+      <h2>Events since the processes started</h2>
       <dl className={styles.facts}>
         {COUNTERS.map((name) => (
           <Fact key={name} name={NAMES[name]}>
-            {count(total(now.processes, name))} events
+            {count(total(now.processes, name))}
           </Fact>
         ))}
         <Fact name="As of">{time(now.at)}</Fact>

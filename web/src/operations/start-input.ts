@@ -72,7 +72,6 @@ export type Violation = { path: string; message: string };
 export function violations(details: unknown): Violation[] {
   const list = isSchema(details) ? details.violations : undefined;
   if (!Array.isArray(list)) return [];
-  return list
-    .filter(isSchema)
-    .map(({ path, message }) => ({ path: String(path ?? ""), message: String(message ?? "") }));
+  const text = (value: unknown) => (typeof value === "string" ? value : "");
+  return list.filter(isSchema).map(({ path, message }) => ({ path: text(path), message: text(message) }));
 }

@@ -114,6 +114,11 @@ describe("the shape of a payload", () => {
     expect(readShape(7).views).toEqual(["text"]);
   });
 
+  it("is not taken from what cannot be a name", () => {
+    const odd = JSON.parse('{"id": [{"toString": 1}], "kwargs": {}}');
+    expect(readShape(odd).views).toEqual(["json", "text"]);
+  });
+
   it("is found in anything at all without a fault", () => {
     const words = fc.constantFrom(
       "role",

@@ -113,7 +113,9 @@ const LANGCHAIN: Record<string, string> = {
 function readMessage(item: Fields): Message | undefined {
   // LangChain, serialised: {"lc": 1, "type": "constructor", "id": [..., "HumanMessage"], "kwargs": {...}}.
   if (Array.isArray(item.id) && isFields(item.kwargs)) {
-    const kind = String(item.id.at(-1) ?? "").match(/^(Human|AI|System|Tool|Function|Chat)Message(Chunk)?$/)?.[1];
+    const last: unknown = item.id.at(-1);
+    if (typeof last !== "string") return undefined;
+    const kind = last.match(/^(Human|AI|System|Tool|Function|Chat)Message(Chunk)?$/)?.[1];
     return kind ? readMessage({ role: LANGCHAIN[kind.toLowerCase()] ?? kind, ...item.kwargs }) : undefined;
   }
   const type = typeof item.type === "string" ? item.type : "";
