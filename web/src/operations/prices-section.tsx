@@ -176,7 +176,7 @@ function PriceTable({ params, show, onOpen, onAdd, onRecalculate }: TableProps) 
       )}
       {rows.length > 0 && (
         <div className={styles.tall} style={{ height: `min(max(320px, 60vh), ${rows.length * ROW_PX + HEAD_PX}px)` }}>
-          <DataTable label="Prices" columns={columns(unit)} rows={rows} rowKey={priceKey} onOpen={onOpen} />
+          <DataTable label="Prices" isPart columns={columns(unit)} rows={rows} rowKey={priceKey} onOpen={onOpen} />
         </div>
       )}
     </section>
