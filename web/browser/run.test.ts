@@ -104,7 +104,7 @@ describe("a trace", () => {
     await counts(all.length + 1);
     // Only the lines one sees are in the page.
     expect(await spans.getByRole("row").count()).toBeLessThan(60);
-    await page.getByText("1 span begins before the parent").waitFor();
+    await page.getByText("1 span begins before its parent").waitFor();
     await visitor.checkAccessibility();
     await visitor.screenshot("run-trace");
 
@@ -214,6 +214,17 @@ describe("a run", () => {
     const body = { run_id_a: HARD_ID, run_id_b: again };
     const { differences } = await server.api("/api/run/compare", { method: "POST", json: body });
     expect(differences).toMatchObject({ input_equal: true, output_equal: true, fields: [], tags_only_a: [] });
+    await visitor.leave();
+  });
+
+  it("shows ids that are larger than the numbers of JavaScript", async () => {
+    const event = { ...base, name: "exact_call", type: "tool", run_id: "exact", timestamp: at(0), output: { id: 1 } };
+    const body = JSON.stringify({ events: [event] }).replace('"id":1', '"id":12345678901234567891');
+    const headers = { "Content-Type": "application/json" };
+    await server.api("/api/report", { method: "POST", body, headers, token: server.key });
+    const visitor = await Visitor.signedIn(browser, server);
+    await visitor.goto("/runs/exact?app_id=shop");
+    await visitor.page.getByText("12345678901234567891").waitFor();
     await visitor.leave();
   });
 

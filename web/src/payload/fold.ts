@@ -1,5 +1,7 @@
 /** How much of something large is shown: a beginning, and more in steps. Pure. */
 
+import { writeExact } from "./exact-json";
+
 /** Characters of a text that are shown at first, and in a compact place. */
 export const FIRST_CHARS = 4_000;
 export const COMPACT_CHARS = 600;
@@ -86,7 +88,7 @@ export function textOf(value: unknown): string {
   if (typeof value === "string") return value;
   if (value === undefined) return "";
   try {
-    return JSON.stringify(value, null, 2);
+    return writeExact(value, 2);
   } catch {
     // Deeper than the browser can write.
     return "This is nested too deeply to be written as text.";

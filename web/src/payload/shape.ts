@@ -4,6 +4,7 @@
  */
 
 import { bytes } from "../format";
+import { parseExact } from "./exact-json";
 
 /** A piece of a message. */
 export type Part =
@@ -42,7 +43,7 @@ export function readShape(payload: unknown): Shape {
 function parseInside(text: string): object | undefined {
   if (text.length > PARSE_CHARS || !/^\s*[[{]/.test(text)) return undefined;
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExact(text);
     return typeof value === "object" && value !== null ? value : undefined;
   } catch {
     return undefined;

@@ -7,6 +7,7 @@ import { count, dollars, duration, time } from "../format";
 import { Empty, Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
 import { Status } from "../parts/status";
+import { parseExact } from "../payload/exact-json";
 import { Payload } from "../payload/payload";
 import { runLink } from "../runs/run-link";
 import styles from "./compare.module.css";
@@ -24,8 +25,8 @@ export default function ComparePage() {
   const [aApp, bApp, projectId] = [params.get("a_app"), params.get("b_app"), params.get("project_id")];
   const asked = useQuery({
     queryKey: ["compare", a, aApp, b, bApp, projectId],
-    queryFn: ({ signal }) =>
-      ask(
+    queryFn: async ({ signal }) => {
+      const text = await ask(
         api.POST("/api/run/compare", {
           params: { query: projectId ? { project_id: projectId } : {} },
           body: {
@@ -35,8 +36,11 @@ export default function ComparePage() {
             ...(bApp ? { app_id_b: bApp } : {}),
           },
           signal,
+          parseAs: "text",
         }),
-      ),
+      );
+      return parseExact(text) as Comparison;
+    },
     enabled: Boolean(a && b),
   });
   const swap = () =>

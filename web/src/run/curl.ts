@@ -4,6 +4,7 @@
  */
 
 import type { Shapes } from "../api/client";
+import { writeExact } from "../payload/exact-json";
 
 type RunDetail = Shapes["RunDetail"];
 const KEY = '--header "Authorization: Bearer $SPINDLE_API_KEY"';
@@ -22,7 +23,7 @@ export function shellWord(text: string): string {
 export function plainJson(value: unknown): string {
   const escaped = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
   // Outside of strings JSON has none of them.
-  return JSON.stringify(value).replace(/[^\x20-\x7e]|!/g, escaped);
+  return writeExact(value).replace(/[^\x20-\x7e]|!/g, escaped);
 }
 
 /** Reads this run. */

@@ -50,6 +50,8 @@ describe("bars", () => {
       cutLeft: false,
       cutRight: false,
     });
+    const below = [span(0, 100, { run_id: "top" }), span(40, null, { parent_run_id: "top" })];
+    expect(stretchOf(below, ORIGIN + 10_000).to).toBe(ORIGIN + 100);
     const stale = [span(0, 100), span(40, null, { stale: true })];
     expect(stretchOf(stale, ORIGIN + 10_000_000).to).toBe(ORIGIN + 100);
     expect(barOf(span(0, 10), { from: ORIGIN + 20, to: ORIGIN + 30 }, whole)).toBeUndefined();

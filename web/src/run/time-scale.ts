@@ -25,13 +25,18 @@ export function isGoing(run: { status: string; stale: boolean }): boolean {
   return run.status === "started" && !run.stale;
 }
 
-/** From the first start to the last end, or to now while something is going. Never empty. */
+/**
+ * From the first start to the last end, or to now while the whole is going. A span that has no end below one that has
+ * stretches nothing: nobody knows how long it took. Never empty.
+ */
 export function stretchOf(spans: readonly Span[], nowMs: number): Stretch {
   let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  const here = new Set(spans.map((span) => span.run_id));
   for (const span of spans) {
     const start = startOf(span);
+    const isTop = span.parent_run_id == null || !here.has(span.parent_run_id);
     from = Math.min(from, start);
-    to = Math.max(to, endOf(span) ?? (isGoing(span) ? Math.max(nowMs, start) : start));
+    to = Math.max(to, endOf(span) ?? (isTop && isGoing(span) ? Math.max(nowMs, start) : start));
   }
   if (!Number.isFinite(from) || !Number.isFinite(to)) return { from: nowMs, to: nowMs + 1 };
   return { from, to: Math.max(to, from + 1) };

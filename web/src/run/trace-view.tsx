@@ -147,8 +147,9 @@ export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props)
         </div>
         {early > 0 && (
           <p className="soft small" style={{ margin: 0 }}>
-            <span className={styles.warn}>⇤</span> {early === 1 ? "1 span begins" : `${count(early)} spans begin`}{" "}
-            before the parent: the clocks of their computers differ. Times are shown as they were reported.
+            <span className={styles.warn}>⇤</span>{" "}
+            {early === 1 ? "1 span begins before its parent" : `${count(early)} spans begin before their parents`}, as
+            clocks that differ make it. Times are shown as they were reported.
           </p>
         )}
         <SpanList

@@ -2,6 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { ApiFault, api, ask, type Shapes } from "../api/client";
+import { parseExact } from "../payload/exact-json";
 import type { RunName } from "../runs/run-link";
 import { isGoing } from "./time-scale";
 
@@ -39,7 +40,10 @@ function named({ run_id, app_id, project_id }: RunName) {
 export function useRun(name: RunName, { isAwaiting = false, enabled = true } = {}) {
   return useQuery({
     queryKey: runKey(name),
-    queryFn: ({ signal }) => ask(api.GET("/api/run/{run_id}", { params: named(name), signal })),
+    queryFn: async ({ signal }) => {
+      const text = await ask(api.GET("/api/run/{run_id}", { params: named(name), signal, parseAs: "text" }));
+      return parseExact(text) as RunDetail;
+    },
     enabled,
     refetchInterval: ({ state }) => {
       if (isMissing(state.error)) return state.errorUpdateCount < MISSING_TIMES ? MISSING_MS : false;

@@ -10,8 +10,9 @@ export function useView() {
   const setView = useCallback(
     (view: Record<string, string | undefined>) =>
       setParams(
-        (now) => {
-          const next = new URLSearchParams(now);
+        () => {
+          // What was chosen a moment ago may be in the address and not yet in the page.
+          const next = new URLSearchParams(window.location.search);
           for (const [name, value] of Object.entries(view)) {
             if (value) next.set(name, value);
             else next.delete(name);
