@@ -1,6 +1,6 @@
 /** JSON as a tree that opens and closes. Closed parts, and entries beyond those shown, are not in the page. */
 
-import { useMemo, useState } from "react";
+import { memo, useMemo, useState } from "react";
 import { count } from "../format";
 import { entriesOf, entriesShown, entryCount, FIRST_ENTRIES, openAtFirst, pathTo, STEP_ENTRIES } from "./fold";
 import { FoldedText } from "./folded-text";
@@ -31,7 +31,8 @@ type NodeProps = {
   toggle: (path: string) => void;
 };
 
-function Node({ name, value, path, isOpen, toggle }: NodeProps) {
+/** Drawn again only when something opens: entries that are added leave those before them alone. */
+const Node = memo(function Node({ name, value, path, isOpen, toggle }: NodeProps) {
   const entries = entryCount(value);
   const key = name === null ? null : <Key name={name} />;
   if (entries === undefined) {
@@ -70,7 +71,7 @@ function Node({ name, value, path, isOpen, toggle }: NodeProps) {
       {open && <Entries value={value as object} path={path} isOpen={isOpen} toggle={toggle} />}
     </li>
   );
-}
+});
 
 type EntriesProps = Omit<NodeProps, "name" | "value"> & { value: object };
 
