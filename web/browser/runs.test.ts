@@ -1,5 +1,11 @@
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { snippets } from "../src/parts/snippets";
 import { launch, Visitor } from "./browser";
 import { type Event, Server, until } from "./server";
 
@@ -245,6 +251,26 @@ describe("the list of runs", () => {
     await report("live-3", "live-three");
     await until("live goes on", async () => (await shownNames(page))[0] === "live-three");
     await visitor.leave();
+  });
+});
+
+describe("the programs for the first event", () => {
+  const folder = mkdtempSync(join(tmpdir(), "spindle-first-"));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it.each([
+    ["curl", "sh"],
+    ["python", "python3"],
+    ["typescript", process.execPath],
+  ])("report a run as they are: %s", async (id, program) => {
+    const text = snippets(server.url).find((snippet) => snippet.id === id)?.text ?? "";
+    const file = join(folder, `${id}.mjs`);
+    writeFileSync(file, text);
+    const before = (await server.api("/api/run?name=llm_call")).data.length;
+    const env = { ...process.env, SPINDLE_API_KEY: server.key };
+    const { stdout } = await promisify(execFile)(program, [file], { env });
+    expect(stdout).toContain('"accepted":1');
+    await until("its run", async () => (await server.api("/api/run?name=llm_call")).data.length > before);
   });
 });
 

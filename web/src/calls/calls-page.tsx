@@ -6,14 +6,13 @@ import { Pick } from "../filters/fields";
 import { FilterBar } from "../filters/filter-bar";
 import { isFiltered } from "../filters/run-filter";
 import { useRunFilter } from "../filters/use-filter";
-import { count } from "../format";
 import { CopyButton } from "../parts/copy-button";
 import { Empty, Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
 import { NoMatch } from "../runs/no-match";
 import { useListQuery } from "../runs/run-table";
 import { NEWEST } from "../runs/sorting";
-import { allRuns, type Run, runKey, useRunCount, useRuns } from "../runs/use-runs";
+import { allRuns, counted, type Run, runKey, useRunCount, useRuns } from "../runs/use-runs";
 import { DataTable } from "../table/data-table";
 import { CALL_COLUMNS, CALL_PX } from "./call-columns";
 import { CallPane } from "./call-pane";
@@ -72,7 +71,7 @@ export default function CallsPage() {
       actions={
         <>
           <span className="soft number" role="status">
-            {total.data && `${count(total.data.count)}${total.data.isCapped ? "+" : ""} calls`}
+            {total.data && counted(total.data, "call")}
           </span>
           <Pick
             label="Order"

@@ -4,7 +4,6 @@ import { useMemo, useState } from "react";
 import { FilterBar } from "../filters/filter-bar";
 import { isFiltered } from "../filters/run-filter";
 import { useRunFilter } from "../filters/use-filter";
-import { count } from "../format";
 import { CopyButton } from "../parts/copy-button";
 import { Empty, Failure } from "../parts/notice";
 import { Page } from "../parts/page";
@@ -12,7 +11,7 @@ import { ColumnChoice } from "../runs/column-choice";
 import { NoMatch } from "../runs/no-match";
 import { RunTable, shownColumns, useListQuery } from "../runs/run-table";
 import { markOf, useMark } from "../runs/use-marks";
-import { type Run, useRunCount, useRuns } from "../runs/use-runs";
+import { counted, type Run, useRunCount, useRuns } from "../runs/use-runs";
 import type { Column } from "../table/data-table";
 import styles from "./datasets.module.css";
 import { ExportDialog } from "./export-dialog";
@@ -56,7 +55,7 @@ export default function DatasetsPage() {
       actions={
         <>
           <span className="soft number" role="status">
-            {total.data && `${count(total.data.count)}${total.data.isCapped ? "+" : ""} saved runs`}
+            {total.data && counted(total.data, "saved run")}
           </span>
           <ColumnChoice shown={shownColumns(view)} onChange={(columns) => view.setView({ columns })} />
           <CopyButton label="Copy link" text={() => window.location.href} />

@@ -75,8 +75,14 @@ describe("live runs", () => {
     const merged = mergeLive(before, [run(10), run(11)], false);
     expect(merged.pages).toBe(before);
     expect(merged.waiting.map((one) => one.run_id)).toEqual(["r11", "r10"]);
-    const waiting = addWaiting(merged.waiting, [run(10, 10, "error"), run(12)], 2);
-    expect(waiting.map((one) => one.run_id)).toEqual(["r12", "r11"]);
+    const first = addWaiting({ runs: [], more: 0 }, merged.waiting, 2);
+    expect(first.more).toBe(0);
+    const waiting = addWaiting(first, [run(11, 11, "error"), run(12)], 2);
+    expect(waiting.runs.map((one) => [one.run_id, one.status])).toEqual([
+      ["r12", "success"],
+      ["r11", "error"],
+    ]);
+    expect(waiting.more).toBe(1);
   });
 
   it("leave the list sorted and each run in it once, whatever comes", () => {

@@ -71,10 +71,18 @@ function interleave(fresh: readonly Run[], there: readonly Run[]): Run[] {
   return [...all, ...fresh.slice(index)];
 }
 
-/** Runs that wait to be shown, each once and as it is now, newest first, at most `most`. */
-export function addWaiting(before: readonly Run[], runs: readonly Run[], most: number): Run[] {
-  const all = new Map(before.map((run) => [runKey(run), run]));
+/** Runs that wait to be shown. */
+export type Waiting = {
+  /** Each once and as it is now, newest first. */
+  runs: readonly Run[];
+  /** How many more there are, which were too many to keep. */
+  more: number;
+};
+
+/** With these runs, and no more than `most` of all. */
+export function addWaiting(before: Waiting, runs: readonly Run[], most: number): Waiting {
+  const all = new Map(before.runs.map((run) => [runKey(run), run]));
   for (const run of runs) all.set(runKey(run), run);
   const sorted = [...all.values()].sort((a, b) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
-  return sorted.slice(0, most);
+  return { runs: sorted.slice(0, most), more: before.more + Math.max(0, sorted.length - most) };
 }

@@ -6,7 +6,7 @@ import { FilterBar } from "../filters/filter-bar";
 import { isFiltered } from "../filters/run-filter";
 import { SavedFiltersMenu } from "../filters/saved-filters-menu";
 import { useRunFilter } from "../filters/use-filter";
-import { compact, count } from "../format";
+import { compact } from "../format";
 import { CopyButton } from "../parts/copy-button";
 import { FirstEvent } from "../parts/first-event";
 import { Page } from "../parts/page";
@@ -21,7 +21,7 @@ import styles from "./runs.module.css";
 import { NEWEST } from "./sorting";
 import { useLiveRuns } from "./use-live-runs";
 import { usePicks } from "./use-picks";
-import { type Run, runKey, useRunCount, useRuns } from "./use-runs";
+import { counted, type Run, runKey, useRunCount, useRuns } from "./use-runs";
 
 /** How often one looks whether the first run has come. */
 const FIRST_RUN_MS = 2_000;
@@ -74,7 +74,7 @@ export default function RunsPage() {
       actions={
         <>
           <span className="soft number" role="status">
-            {total.data && `${count(total.data.count)}${total.data.isCapped ? "+" : ""} runs`}
+            {total.data && counted(total.data, "run")}
             {!total.data && runs.data && `${compact(runs.data.pages[0]?.data.length)}… runs`}
           </span>
           <LiveSwitch live={live} isOn={isLive} onChange={(on) => view.setView({ live: on ? "on" : undefined })} />

@@ -3,9 +3,9 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
 import type { TableHandle } from "../table/data-table";
-import { addWaiting, mergeLive } from "./live-rows";
+import { addWaiting, mergeLive, type Waiting } from "./live-rows";
 import { type Gap, type LiveState, useLive } from "./use-live";
-import { type Run, type RunPages, type RunQuery, runsKey } from "./use-runs";
+import { type RunPages, type RunQuery, runsKey } from "./use-runs";
 
 /** How long a row that came or changed is marked. */
 const MARKED_MS = 2_500;
@@ -13,6 +13,7 @@ const MARKED_MS = 2_500;
 const MOST_WAITING = 1_000;
 /** Runs on the first page, which grows, before the list is read anew. */
 const MOST_ON_TOP = 2_000;
+const NONE: Waiting = { runs: [], more: 0 };
 /** How often what came is said to those who do not see it. */
 const SAID_MS = 5_000;
 
@@ -42,8 +43,7 @@ export function useLiveRuns(
   const client = useQueryClient();
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
   const marks = useRef(new Map<string, number>());
-  const [waiting, setWaiting] = useState<Run[]>([]);
-  const [lost, setLost] = useState(0);
+  const [waiting, setWaiting] = useState<Waiting>(NONE);
   const [gap, setGap] = useState<Gap>();
   const [said, setSaid] = useState("");
   const sums = useRef({ added: 0, changed: 0, at: 0 });
@@ -52,8 +52,7 @@ export function useLiveRuns(
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another list begins without what came for the one before
   useEffect(() => {
-    setWaiting([]);
-    setLost(0);
+    setWaiting(NONE);
     setGap(undefined);
     setSaid("");
     sums.current = { added: 0, changed: 0, at: 0 };
@@ -63,8 +62,7 @@ export function useLiveRuns(
   }, [name, isOn]);
 
   const forgetWaiting = useCallback(() => {
-    setWaiting([]);
-    setLost(0);
+    setWaiting(NONE);
     setGap(undefined);
   }, []);
   const reload = () => {
@@ -97,6 +95,7 @@ export function useLiveRuns(
     sum.changed += changed;
     if (Date.now() - sum.at < SAID_MS) return;
     sum.at = Date.now();
+    if (added > 0) client.invalidateQueries({ queryKey: ["run-count"] });
     setSaid(`${sum.added} new and ${sum.changed} changed runs since live was switched on.`);
   };
 
@@ -104,19 +103,14 @@ export function useLiveRuns(
     onRuns: (runs) => {
       const before = client.getQueryData<RunPages>(runsKey(query));
       if (!before) return;
-      const takesNew = isNewestFirst && (table.current?.isAtTop() ?? true) && waiting.length === 0 && lost === 0;
+      const takesNew = isNewestFirst && (table.current?.isAtTop() ?? true) && waiting === NONE;
       const merged = mergeLive(before, runs, takesNew, isNewestFirst);
       // In another order nobody can say where a run belongs: only those that began since are new.
       if (!isNewestFirst) merged.waiting = merged.waiting.filter((run) => run.started_at >= since.current);
       if (merged.pages !== before) client.setQueryData<RunPages>(runsKey(query), merged.pages);
       mark([...merged.added, ...merged.changed]);
       say(merged.added.length + merged.waiting.length, merged.changed.length);
-      if (merged.waiting.length > 0) {
-        const next = addWaiting(waiting, merged.waiting, MOST_WAITING);
-        const isFull = waiting.length === MOST_WAITING;
-        setWaiting(next);
-        if (isFull) setLost((count) => count + merged.waiting.length);
-      }
+      if (merged.waiting.length > 0) setWaiting((before) => addWaiting(before, merged.waiting, MOST_WAITING));
       // The list has grown long at its top: its end is let go and read again when somebody scrolls there.
       if ((merged.pages.pages[0]?.data.length ?? 0) > MOST_ON_TOP && takesNew) reload();
     },
@@ -128,14 +122,14 @@ export function useLiveRuns(
 
   const show = () => {
     const before = client.getQueryData<RunPages>(runsKey(query));
-    if (!isNewestFirst || lost > 0 || !before) return reload();
-    const merged = mergeLive(before, waiting, true);
+    if (!isNewestFirst || waiting.more > 0 || !before) return reload();
+    const merged = mergeLive(before, waiting.runs, true);
     client.setQueryData<RunPages>(runsKey(query), merged.pages);
     mark(merged.added);
-    setWaiting([]);
+    setWaiting(NONE);
     table.current?.toTop();
   };
-  return { state, marked, waiting: waiting.length + lost, gap, show, reload, said };
+  return { state, marked, waiting: waiting.runs.length + waiting.more, gap, show, reload, said };
 }
 
 function firstOnly(pages: RunPages): RunPages {

@@ -2,6 +2,7 @@
 
 import { type InfiniteData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { api, ask, type Shapes } from "../api/client";
+import { count } from "../format";
 
 /** A run in a list. */
 export type Run = Shapes["Run"];
@@ -72,6 +73,11 @@ export function useRuns(query: RunQuery, path: RunPath = "/api/run") {
     staleTime: (list) => ((list.state.data?.pages.length ?? 0) > FEW ? Number.POSITIVE_INFINITY : 5_000),
     gcTime: KEPT_MS,
   });
+}
+
+/** How many there are, in words: the server counts up to a bound. */
+export function counted({ count: many, isCapped }: { count: number; isCapped: boolean }, one: string): string {
+  return `${count(many)}${isCapped ? "+" : ""} ${one}${many === 1 ? "" : "s"}`;
 }
 
 /** How many runs match, up to what the server counts. Asked apart, so that the list need not wait for it. */
