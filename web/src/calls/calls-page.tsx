@@ -2,6 +2,7 @@
 
 import { useCallback, useEffect, useMemo, useRef } from "react";
 import { useLocation } from "react-router";
+import { ApiFault } from "../api/client";
 import { Pick } from "../filters/fields";
 import { FilterBar } from "../filters/filter-bar";
 import { isFiltered } from "../filters/run-filter";
@@ -63,6 +64,8 @@ export default function CallsPage() {
   }, [hasNextPage, isFetching, isFetchNextPageError, fetchNextPage]);
 
   const isNarrowed = isFiltered(view.filter) || view.range !== undefined;
+  // The filter bar says what is wrong with a filter.
+  const isBadFilter = calls.error instanceof ApiFault && calls.error.status === 400;
   const inList = name && rows.find((run) => run.run_id === name.run_id && run.app_id === name.app_id);
   return (
     <Page
@@ -85,7 +88,7 @@ export default function CallsPage() {
     >
       <FilterBar view={view} fixed={FIXED} fault={calls.error} />
       {calls.isPending && <Loading what="model calls" />}
-      {calls.isError && !calls.data && !isNarrowed && <Failure error={calls.error} again={() => calls.refetch()} />}
+      {calls.isError && !calls.data && !isBadFilter && <Failure error={calls.error} again={() => calls.refetch()} />}
       {calls.data && rows.length === 0 && (isNarrowed ? <NoMatch view={view} what="model calls" /> : <NoCalls />)}
       {rows.length > 0 && (
         <div className={styles.panes} data-chosen={name !== undefined || undefined}>
