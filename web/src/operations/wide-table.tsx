@@ -1,6 +1,7 @@
 /** A table that is scrolled sideways where the page is narrower than it is. */
 
 import type { ReactNode } from "react";
+import { Wide } from "../parts/wide";
 import styles from "./operations.module.css";
 
 type Props = {
@@ -17,9 +18,7 @@ type Props = {
 /** The table with its heads. */
 export function WideTable({ label, heads, figures = [], children }: Props) {
   return (
-    // biome-ignore lint/a11y/useSemanticElements: a table scrolled with the keyboard needs the focus
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: see above
-    <div className={`scroll-x ${styles.wide}`} role="region" aria-label={label} tabIndex={0}>
+    <Wide className={styles.wide} label={label}>
       <table className="plain">
         <thead>
           <tr>
@@ -32,6 +31,6 @@ export function WideTable({ label, heads, figures = [], children }: Props) {
         </thead>
         <tbody>{children}</tbody>
       </table>
-    </div>
+    </Wide>
   );
 }

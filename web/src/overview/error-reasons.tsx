@@ -3,6 +3,7 @@
 import { Link } from "react-router";
 import { count, percent, time } from "../format";
 import { Failure, Loading } from "../parts/notice";
+import { Wide } from "../parts/wide";
 import { runLink } from "../runs/run-link";
 import styles from "./overview.module.css";
 import { type Query, useErrors } from "./use-usage";
@@ -24,8 +25,7 @@ export function ErrorReasons({ query }: { query: Query }) {
       {errors.isError && <Failure error={errors.error} again={() => errors.refetch()} />}
       {report && report.groups.length === 0 && <p className="soft">No run failed in this time.</p>}
       {report && report.groups.length > 0 && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached with the keyboard
-        <section className={`scroll-x ${styles.groups}`} tabIndex={0} aria-label="Table of errors">
+        <Wide className={styles.groups} label="Table of errors">
           <table className="plain">
             <thead>
               <tr>
@@ -62,7 +62,7 @@ export function ErrorReasons({ query }: { query: Query }) {
               ))}
             </tbody>
           </table>
-        </section>
+        </Wide>
       )}
       {report && (report.groups.length > MOST || report.other) && (
         <p className="soft small">

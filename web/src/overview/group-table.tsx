@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { count, dollars, duration, percent } from "../format";
+import { Wide } from "../parts/wide";
 import { nextSort, ordered, readSort, type SortColumn } from "./group-order";
 import styles from "./overview.module.css";
 import { type By, groupLabel, type Prepared, type Report } from "./series";
@@ -52,8 +53,7 @@ export function GroupTable({ report, by, groups, sort, onSort, onChoose }: Props
   return (
     <section className="card stack" aria-label={`Figures by ${by}`}>
       <h2>By {by}</h2>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached with the keyboard */}
-      <section className={`scroll-x ${styles.groups}`} tabIndex={0} aria-label={`Table by ${by}`}>
+      <Wide className={styles.groups} label={`Table by ${by}`}>
         <table className="plain">
           <thead>
             <tr>
@@ -110,7 +110,7 @@ export function GroupTable({ report, by, groups, sort, onSort, onChoose }: Props
             </tr>
           </tfoot>
         </table>
-      </section>
+      </Wide>
       {rows.length > most && (
         <div>
           <button type="button" onClick={() => setMost(most + 200)}>

@@ -8,6 +8,7 @@ import { dollars, duration, time } from "../format";
 import { Dialog } from "../parts/dialog";
 import { Failure, Loading } from "../parts/notice";
 import { Status } from "../parts/status";
+import { Wide } from "../parts/wide";
 import { Said } from "./facts";
 import { compareLink } from "./run-address";
 import type { RunDetail } from "./use-run";
@@ -53,7 +54,7 @@ export function CompareDialog({ run, projectId, onClose }: Props) {
       {recent.isError && <Failure error={recent.error} again={() => recent.refetch()} />}
       {others?.length === 0 && <p className="soft">There is no other.</p>}
       {others && others.length > 0 && (
-        <div className="scroll-x">
+        <Wide label="Runs to compare with">
           <table className="plain">
             <thead>
               <tr>
@@ -82,7 +83,7 @@ export function CompareDialog({ run, projectId, onClose }: Props) {
               ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       )}
       <div className="row">
         <button type="button" onClick={onClose}>

@@ -7,6 +7,7 @@ import { count, dollars, duration, time } from "../format";
 import { Empty, Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
 import { Status } from "../parts/status";
+import { Wide } from "../parts/wide";
 import { parseExact } from "../payload/exact-json";
 import { Payload } from "../payload/payload";
 import { runLink } from "../runs/run-link";
@@ -166,7 +167,7 @@ function Figures({ differences, a, b }: { differences: Differences; a: RunDetail
     ["Errors", errors, count, "less"],
   ];
   return (
-    <section className="card scroll-x">
+    <Wide className="card" label="Figures of both runs">
       <table className={`plain ${styles.figures}`}>
         <caption className="unseen">Figures of both runs</caption>
         <thead>
@@ -193,7 +194,7 @@ function Figures({ differences, a, b }: { differences: Differences; a: RunDetail
           })}
         </tbody>
       </table>
-    </section>
+    </Wide>
   );
 }
 
@@ -207,7 +208,7 @@ function Fields({ differences }: { differences: Differences }) {
     return <p className="card soft">No other field differs.</p>;
   }
   return (
-    <section className="card scroll-x">
+    <Wide className="card" label="Fields that differ">
       <table className="plain">
         <caption className="unseen">Fields that differ</caption>
         <thead>
@@ -245,7 +246,7 @@ function Fields({ differences }: { differences: Differences }) {
         </tbody>
       </table>
       {fields.length > MAX_FIELDS && <p className="soft">{count(fields.length - MAX_FIELDS)} more fields differ.</p>}
-    </section>
+    </Wide>
   );
 }
 

@@ -2,6 +2,7 @@
 
 import { useMemo, useState } from "react";
 import { count } from "../format";
+import { Wide } from "../parts/wide";
 import { textOf } from "../payload/fold";
 import { Payload } from "../payload/payload";
 import styles from "./compare.module.css";
@@ -52,8 +53,7 @@ function Rows({ label, rows }: { label: string; rows: Row[] }) {
   return (
     <section className="card stack" aria-label={label}>
       <h2>{label}</h2>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and keys must be able to scroll it */}
-      <section className="scroll-x" tabIndex={0} aria-label={`${label}, line by line`}>
+      <Wide label={`${label}, line by line`}>
         <table className={styles.diff}>
           <thead>
             <tr>
@@ -79,7 +79,7 @@ function Rows({ label, rows }: { label: string; rows: Row[] }) {
             ))}
           </tbody>
         </table>
-      </section>
+      </Wide>
       {shown < rows.length && (
         <div className="row">
           <button type="button" onClick={() => setShown(shown + STEP_ROWS)}>
