@@ -14,8 +14,8 @@ const GOING_MS = 2_000;
 const LARGE_SPANS = 500;
 const LARGE_MS = 10_000;
 /** How often a run that is not there is looked for, and how many times: some five minutes. */
-const MISSING_MS = 3_000;
-const MISSING_TIMES = 100;
+const MISSING_MS = 2_000;
+const MISSING_TIMES = 150;
 /** How often it is looked whether the run shows what was just reported about it. */
 const AWAITED_MS = 1_000;
 
