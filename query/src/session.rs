@@ -67,7 +67,7 @@ impl SessionRules {
 
 /// Sign-ins of one token or person within [`SIGN_INS_WITHIN`]: more than somebody with many browsers needs, and few
 /// enough that a program that signs in again and again does not fill the table (X1).
-const SIGN_INS: u32 = 60;
+const SIGN_INS: u32 = 120;
 /// The time they are counted in.
 const SIGN_INS_WITHIN: Duration = Duration::from_secs(60);
 /// Holders whose sign-ins are counted at once; beyond that the least frequent are forgotten.
@@ -222,6 +222,9 @@ pub(crate) async fn sign_in(
     rules.check_site(&parts)?;
     pairs.only([])?;
     let token = body.token.trim();
+    if body.token.is_empty() {
+        return Err(Fault::bad_request("invalid_body", "`token` must not be empty").into());
+    }
     let caller = Caller::of_token(&state, token).await?;
     state.sign_ins().count(&caller.who())?;
     let now_ms = now_ms();
