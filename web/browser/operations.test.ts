@@ -164,6 +164,20 @@ describe("the pipeline", () => {
     redriven: false,
   };
 
+  it("is that of the server: what it took and stored, and its log", async () => {
+    await admin.goto("/operations/pipeline");
+    const { processes, log } = await server.api("/api/internal/pipeline");
+    expect(processes).toHaveLength(1);
+    expect(processes[0].accepted_events).toBeGreaterThan(0);
+    const events = page.getByRole("region", { name: "Events", exact: true });
+    await events
+      .getByText(/\d(\.\d)?\/s/)
+      .first()
+      .waitFor();
+    await page.getByText(processes[0].endpoint).waitFor();
+    await page.getByRole("region", { name: "Event log" }).getByText(log.kind).waitFor();
+  });
+
   it("has rates, lag and disk, says who is not ready and why, and takes dead letters again", async () => {
     let looks = 0;
     await page.route("**/api/internal/pipeline", (route) => {

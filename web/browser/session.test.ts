@@ -87,6 +87,26 @@ describe("signing in", () => {
   });
 });
 
+describe("a session of some seconds", () => {
+  it("ends by itself: the page forgets what it showed and asks for a token", async () => {
+    const brief = await Server.start({ SPINDLE_AUTH__SESSION_LIFETIME: "6s" });
+    try {
+      const timestamp = new Date().toISOString();
+      await brief.report([{ name: "secret_plan", type: "agent", run_id: "brief", timestamp, output: "done" }]);
+      const visitor = await Visitor.signedIn(browser, brief);
+      const { page } = visitor;
+      await page.goto("/runs");
+      await page.getByText("secret_plan").first().waitFor();
+      await page.getByRole("heading", { name: "Sign in" }).waitFor();
+      expect(await page.content()).not.toContain("secret_plan");
+      expect((await visitor.context.request.get("/api/run")).status()).toBe(401);
+      await visitor.leave();
+    } finally {
+      await brief.stop();
+    }
+  });
+});
+
 describe("what somebody sees", () => {
   it("goes by their role", async () => {
     const places = async (role: string) => {

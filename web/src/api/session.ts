@@ -1,6 +1,7 @@
 /** Who is signed in and what they may do. The server decides; here it is only shown or left out. */
 
 import { useMutation, useQuery } from "@tanstack/react-query";
+import { useEffect } from "react";
 import { ApiFault, api, ask, type Shapes } from "./client";
 import { queryClient, SESSION } from "./query-client";
 
@@ -21,6 +22,20 @@ async function current(): Promise<Session | null> {
 /** The session; `data` is `null` when nobody is signed in. */
 export function useSession() {
   return useQuery({ queryKey: SESSION, queryFn: current, staleTime: 60_000, refetchOnWindowFocus: true });
+}
+
+/** Longest time that a browser's timer takes, in milliseconds; nobody looks at a page for longer. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** Forgets what was read when the session ends by its time, on a page that asks for nothing too. */
+export function useEndOfSession(session: Session) {
+  const ends = session.expires_at;
+  useEffect(() => {
+    if (!ends) return;
+    const left = new Date(ends).getTime() - Date.now();
+    const timer = setTimeout(() => become(null), Math.min(Math.max(left, 0), LONGEST_TIMER_MS));
+    return () => clearTimeout(timer);
+  }, [ends]);
 }
 
 /** Whether somebody has this role. */

@@ -62,7 +62,7 @@ export function withSample(samples: Sample[], seen: Pipeline): Sample[] {
 
 /** A counter of all processes together; null where nobody counts. */
 export function total(processes: PipelineProcess[], name: Counter): number | null {
-  const counted = processes.map((one) => one[name]).filter((value) => value !== null);
+  const counted = processes.map((one) => one[name]).filter((value) => value != null);
   return counted.length > 0 ? counted.reduce((sum, value) => sum + value, 0) : null;
 }
 

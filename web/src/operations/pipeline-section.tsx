@@ -18,7 +18,7 @@ const KEY = ["pipeline"];
 type Seen = { now: Pipeline; samples: Sample[] };
 
 async function look(client: QueryClient, signal: AbortSignal): Promise<Seen> {
-  const now = await ask<Pipeline>(api.GET("/api/internal/pipeline" as never, { signal } as never) as never);
+  const now = await ask(api.GET("/api/internal/pipeline", { signal }));
   // The looks before are in the cache: whoever comes back to the page finds the last minutes.
   return { now, samples: withSample(client.getQueryData<Seen>(KEY)?.samples ?? [], now) };
 }

@@ -14,8 +14,7 @@ const PATHS = {
   model: "/api/analytics/usage/models",
   agent: "/api/analytics/usage/agents",
   user: "/api/analytics/usage/users",
-  // The same shape as that of agents.
-  app: "/api/analytics/usage/apps" as "/api/analytics/usage/agents",
+  app: "/api/analytics/usage/apps",
 } as const;
 
 /** How often figures that end now are read again. */

@@ -1,6 +1,7 @@
 /** Copies a text and says so. */
 
 import { useEffect, useState } from "react";
+import { copyText } from "./clipboard";
 
 /** A button that copies what `text` gives when it is pressed. */
 export function CopyButton({ label, text }: { label: string; text: string | (() => string) }) {
@@ -10,17 +11,12 @@ export function CopyButton({ label, text }: { label: string; text: string | (() 
     const timer = setTimeout(() => setSaid(undefined), 2_000);
     return () => clearTimeout(timer);
   }, [said]);
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(typeof text === "string" ? text : text());
-      setSaid("Copied");
-    } catch {
-      // Browsers refuse without a secure context or permission.
-      setSaid("Not allowed");
-    }
+  const copy = async (near: Element) => {
+    const isCopied = await copyText(typeof text === "string" ? text : text(), near);
+    setSaid(isCopied ? "Copied" : "Not allowed");
   };
   return (
-    <button type="button" onClick={copy}>
+    <button type="button" onClick={(event) => copy(event.currentTarget)}>
       <span aria-live="polite">{said ?? label}</span>
     </button>
   );

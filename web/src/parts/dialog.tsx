@@ -1,6 +1,6 @@
 /** A question or a form above the page. Esc closes it, and focus goes back to where it was. */
 
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useId, useLayoutEffect, useRef } from "react";
 
 type Props = { title: string; onClose: () => void; children: ReactNode };
 
@@ -8,7 +8,8 @@ type Props = { title: string; onClose: () => void; children: ReactNode };
 export function Dialog({ title, onClose, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Before it leaves the page: only then does the browser give the focus back.
+  useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
     return () => shown?.close();

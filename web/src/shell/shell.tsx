@@ -2,7 +2,7 @@
 
 import { Suspense } from "react";
 import { NavLink, Outlet, useLocation } from "react-router";
-import { hasRole, type Role, type Session, useSession, useSignOut } from "../api/session";
+import { hasRole, type Role, type Session, useEndOfSession, useSession, useSignOut } from "../api/session";
 import { ErrorBoundary } from "../parts/error-boundary";
 import { Failure, Loading } from "../parts/notice";
 import { Away } from "./away";
@@ -24,12 +24,15 @@ const PLACES: { to: string; label: string; role: Role }[] = [
 export function Shell() {
   const session = useSession();
   if (session.isPending) return <Loading what="Spindle" />;
-  if (session.isError) return <Failure error={session.error} again={() => session.refetch()} />;
+  // Who it was is known still: what is on the page stays while the server is away.
+  if (session.isError && session.data === undefined)
+    return <Failure error={session.error} again={() => session.refetch()} />;
   if (session.data === null) return <SignIn />;
   return <Frame session={session.data} />;
 }
 
 function Frame({ session }: { session: Session }) {
+  useEndOfSession(session);
   const signOut = useSignOut();
   const { pathname, search } = useLocation();
   // The project goes along from page to page; other filters belong to their page.
