@@ -66,7 +66,8 @@ export default function CallsPage() {
   const isNarrowed = isFiltered(view.filter) || view.range !== undefined;
   // The filter bar says what is wrong with a filter.
   const isBadFilter = calls.error instanceof ApiFault && calls.error.status === 400;
-  const inList = name && rows.find((run) => run.run_id === name.run_id && run.app_id === name.app_id);
+  const key = name && runKey(name);
+  const inList = rows.find((run) => runKey(run) === key);
   return (
     <Page
       title="Model calls"
@@ -111,12 +112,7 @@ export default function CallsPage() {
             }
           />
           {name ? (
-            <CallPane
-              key={`${name.app_id} ${name.run_id}`}
-              name={name}
-              listed={inList}
-              onClose={() => choose(undefined)}
-            />
+            <CallPane key={key} name={name} listed={inList} onClose={() => choose(undefined)} />
           ) : (
             <div className={styles.none}>
               <p className="soft">Choose a call to read its prompt and its answer; j and k go from call to call.</p>

@@ -65,8 +65,9 @@ function Report({ report }: { report: ChatReport }) {
           <details className="small">
             <summary>Examples</summary>
             <ul>
-              {report.examples.slice(0, 10).map((one) => (
-                <li key={`${one.app_id} ${one.run_id}`}>
+              {report.examples.slice(0, 10).map((one, index) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: runs of two projects may have one name here
+                <li key={index}>
                   <Link to={runLink(one)}>
                     <bdi>{one.run_id.slice(0, 80)}</bdi>
                   </Link>{" "}

@@ -9,6 +9,7 @@ import { Dialog } from "../parts/dialog";
 import { Failure, Loading } from "../parts/notice";
 import { Status } from "../parts/status";
 import { Wide } from "../parts/wide";
+import { runKey } from "../runs/use-runs";
 import { Said } from "./facts";
 import { compareLink } from "./run-address";
 import type { RunDetail } from "./use-run";
@@ -28,7 +29,7 @@ export function CompareDialog({ run, projectId, onClose }: Props) {
     ...(projectId ? { project_id: projectId } : {}),
   };
   const recent = useQuery({
-    queryKey: ["runs", "recent", query],
+    queryKey: ["recent-runs", query],
     queryFn: ({ signal }) => ask(api.GET("/api/run", { params: { query }, signal })),
   });
   const others = recent.data?.data.filter((other) => other.run_id !== run.run_id).slice(0, RECENT);
@@ -67,7 +68,7 @@ export function CompareDialog({ run, projectId, onClose }: Props) {
             </thead>
             <tbody>
               {others.map((other) => (
-                <tr key={other.run_id}>
+                <tr key={runKey(other)}>
                   <td>
                     <Link to={compareLink(run, other, projectId)}>
                       <Said text={other.run_id} most={40} />

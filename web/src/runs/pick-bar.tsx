@@ -2,7 +2,7 @@
 
 import { Link } from "react-router";
 import { compareLink } from "./use-picks";
-import type { Run } from "./use-runs";
+import { type Run, runKey } from "./use-runs";
 
 type Props = { picks: Run[]; project: string | undefined; onClear: () => void };
 
@@ -14,7 +14,7 @@ export function PickBar({ picks, project, onClear }: Props) {
     <div className="notice row" role="status">
       <span className="grow">
         {picks.map((run, index) => (
-          <span key={run.run_id}>
+          <span key={runKey(run)}>
             {index > 0 && " and "}
             <bdi>
               <b>{(run.name || run.run_id).slice(0, 60)}</b>{" "}

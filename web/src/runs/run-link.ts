@@ -1,7 +1,7 @@
 /** Where a run is looked at. */
 
 /** What names a run: ids are unique inside an app, and apps inside a project. */
-export type RunName = { run_id: string; app_id?: string | null; project_id?: string | null | undefined };
+export type RunName = { run_id: string; app_id?: string | null | undefined; project_id?: string | null | undefined };
 
 /** The address of its page. */
 export function runLink({ run_id, app_id, project_id }: RunName): string {

@@ -3,6 +3,7 @@
 import { type InfiniteData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { api, ask, type Shapes } from "../api/client";
 import { count } from "../format";
+import type { RunName } from "./run-link";
 
 /** A run in a list. */
 export type Run = Shapes["Run"];
@@ -29,15 +30,13 @@ export function runsKey(query: RunQuery, path: RunPath = "/api/run") {
   return ["runs", path, query] as const;
 }
 
-/** What names a run in a list. */
-type Named = Pick<Run, "project_id" | "app_id" | "run_id">;
-const keys = new WeakMap<Named, string>();
+const keys = new WeakMap<RunName, string>();
 
 /** Tells a run from all others, those of other projects too. Long lists ask for it often. */
-export function runKey(run: Named): string {
+export function runKey(run: RunName): string {
   let key = keys.get(run);
   if (key === undefined) {
-    key = JSON.stringify([run.project_id ?? "", run.app_id, run.run_id]);
+    key = JSON.stringify([run.project_id ?? "", run.app_id ?? "", run.run_id]);
     keys.set(run, key);
   }
   return key;
