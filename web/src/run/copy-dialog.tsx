@@ -4,10 +4,10 @@ import { useMemo } from "react";
 import { bytes } from "../format";
 import { CopyButton } from "../parts/copy-button";
 import { Dialog } from "../parts/dialog";
+import { randomId } from "../parts/random-id";
 import { textOf, utf8Bytes } from "../payload/fold";
 import { FoldedText } from "../payload/folded-text";
 import { eventsOf, readCommand, reportCommand } from "./curl";
-import { freshId } from "./use-marks";
 import type { RunDetail } from "./use-run";
 
 /** Characters of a command shown at first. */
@@ -17,7 +17,7 @@ const COMMAND_CHARS = 400;
 export function CopyDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
   const { json, read, report } = useMemo(() => {
     const { origin } = window.location;
-    const again = `${run.run_id.slice(0, 200)}-again-${freshId().slice(0, 8)}`;
+    const again = `${run.run_id.slice(0, 200)}-again-${randomId().slice(0, 8)}`;
     return { json: textOf(run), read: readCommand(origin, run), report: reportCommand(origin, eventsOf(run, again)) };
   }, [run]);
   return (

@@ -3,26 +3,30 @@
 import { useState } from "react";
 import { Dialog } from "../parts/dialog";
 import { Failure } from "../parts/notice";
-import { freshId, type Given, type Marks } from "./use-marks";
+import { type Act, isSame, type Rating } from "../runs/marks";
+import { markOf } from "../runs/use-marks";
+import type { Marks } from "./use-marks";
+import type { RunDetail } from "./use-run";
 
 /** Characters of a comment; an event has room for many more. */
 const MAX_CHARS = 4_000;
 
+type Props = { run: RunDetail; marks: Marks; onClose: () => void };
+
 /** The form. */
-export function FeedbackDialog({ marks, onClose }: { marks: Marks; onClose: () => void }) {
-  const [rating, setRating] = useState<Given["rating"]>();
+export function FeedbackDialog({ run, marks, onClose }: Props) {
+  const [rating, setRating] = useState<Rating>();
   const [comment, setComment] = useState("");
-  const [sent, setSent] = useState<Given>();
+  const [sent, setSent] = useState<Act>();
   const { feedback } = marks;
   const give = () => {
     if (!rating) return;
+    const words = comment.trim();
+    const mark = { kind: "feedback", rating, ...(words ? { comment: words } : {}) } as const;
     // The same judgement sent again is the same event; another one has another identity.
-    const isSame = sent?.rating === rating && sent.comment === comment.trim();
-    const one: Given = isSame
-      ? sent
-      : { rating, comment: comment.trim(), event_id: freshId(), timestamp: new Date().toISOString() };
-    setSent(one);
-    feedback.mutate(one, { onSuccess: onClose });
+    const act = sent && isSame(sent.mark, mark) ? sent : markOf(run, mark);
+    setSent(act);
+    feedback.mutate(act, { onSuccess: onClose });
   };
   return (
     <Dialog title="Give feedback" onClose={onClose}>

@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { Failure } from "../parts/notice";
+import { markOf } from "../runs/use-marks";
 import { CompareDialog } from "./compare-dialog";
 import { CopyDialog } from "./copy-dialog";
 import { FeedbackDialog } from "./feedback-dialog";
@@ -25,7 +26,7 @@ export function RunActions({ run, projectId, marks }: Props) {
         aria-pressed={isSaved}
         disabled={marks.save.isPending}
         title={isSaved ? "Part of the dataset, kept past retention" : "Keep it past retention, as part of the dataset"}
-        onClick={() => marks.save.mutate(!isSaved)}
+        onClick={() => marks.sendSave(markOf(run, { kind: isSaved ? "unsave" : "save" }))}
       >
         {isSaved ? "★ Saved" : "☆ Save"}
       </button>
@@ -36,14 +37,9 @@ export function RunActions({ run, projectId, marks }: Props) {
         Copy
       </button>
       {marks.save.isError && (
-        <Failure
-          error={marks.save.error}
-          {...(marks.save.variables === undefined
-            ? {}
-            : { again: () => marks.save.mutate(marks.save.variables as boolean) })}
-        />
+        <Failure error={marks.save.error} again={() => marks.save.variables && marks.sendSave(marks.save.variables)} />
       )}
-      {asked === "feedback" && <FeedbackDialog marks={marks} onClose={close} />}
+      {asked === "feedback" && <FeedbackDialog run={run} marks={marks} onClose={close} />}
       {asked === "compare" && <CompareDialog run={run} projectId={projectId} onClose={close} />}
       {asked === "copy" && <CopyDialog run={run} onClose={close} />}
     </>

@@ -76,7 +76,7 @@ const MAX_FEEDBACK = 100;
 function Feedback({ run, marks }: { run: RunDetail; marks: Marks }) {
   const all = [
     ...run.feedback_history.map((one) => ({ ...one, isComing: false })),
-    ...marks.given.map((one) => ({ rating: one.rating, comment: one.comment, at: one.timestamp, isComing: true })),
+    ...marks.given.flatMap(({ mark, at }) => (mark.kind === "feedback" ? [{ ...mark, at, isComing: true }] : [])),
   ].reverse();
   return (
     <>

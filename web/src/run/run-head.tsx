@@ -61,8 +61,8 @@ function Tags({ tags }: { tags: string[] }) {
 }
 
 function NewestFeedback({ run, marks }: { run: RunDetail; marks: Marks }) {
-  const coming = marks.given.at(-1);
-  const newest = coming ?? run.feedback;
+  const coming = marks.given.at(-1)?.mark;
+  const newest = coming?.kind === "feedback" ? coming : run.feedback;
   const way = marks.isLate ? "accepted, not seen on the run yet" : "on its way";
   return (
     <span aria-live="polite">

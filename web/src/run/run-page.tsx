@@ -42,7 +42,7 @@ export default function RunPage() {
 type Name = { run_id: string; app_id: string | null; project_id: string | null };
 
 function OneRun({ name }: { name: Name }) {
-  const marks = useMarks(name);
+  const marks = useMarks();
   const asked = useRun(name, { isAwaiting: marks.isAwaiting });
   const run = asked.data;
   const { settle } = marks;

@@ -1,52 +1,31 @@
 /**
- * Feedback and saving. The server answers that it is durable; the run shows it a moment later. Until then it is shown as
- * given, and the run is asked for again.
+ * Feedback and saving on the page of a run. The server answers that it is durable; the run shows it a moment later. Until
+ * then it is shown as given, and the run is asked for again.
  */
 
-import { useMutation } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
-import { api, ask } from "../api/client";
-import { queryClient } from "../api/query-client";
-import type { RunName } from "../runs/run-link";
+import type { Act } from "../runs/marks";
+import { useMark } from "../runs/use-marks";
 import type { RunDetail } from "./use-run";
-
-/** A judgement that was given here. Its identity and time are its own: sent again, it is the same. */
-export type Given = { rating: "positive" | "negative"; comment: string; event_id: string; timestamp: string };
 
 /** How long it is looked for. */
 const AWAIT_MS = 60_000;
 
-/** An identity nobody else has. (`randomUUID` is there only over HTTPS and on localhost.) */
-export function freshId(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 /** What was given and not yet seen, and how to give. */
-export function useMarks({ run_id, app_id, project_id }: RunName) {
-  const [given, setGiven] = useState<Given[]>([]);
+export function useMarks() {
+  const [given, setGiven] = useState<Act[]>([]);
   const [saved, setSaved] = useState<boolean>();
   const [isLate, setIsLate] = useState(false);
-  const params = {
-    path: { run_id },
-    query: { ...(app_id ? { app_id } : {}), ...(project_id ? { project_id } : {}) },
-  };
-  const feedback = useMutation({
-    mutationFn: ({ comment, ...rest }: Given) =>
-      ask(
-        api.POST("/api/run/{run_id}/feedback", { params, body: { ...rest, ...(comment === "" ? {} : { comment }) } }),
-      ),
-    onSuccess: (_, one) => setGiven((before) => [...before, one]),
-  });
-  const save = useMutation({
-    mutationFn: (wanted: boolean) =>
-      ask(
-        wanted
-          ? api.POST("/api/run/{run_id}/save", { params, body: {} })
-          : api.POST("/api/run/{run_id}/unsave", { params, body: {} }),
-      ),
-    onMutate: setSaved,
-    onError: () => setSaved(undefined),
-  });
+  const feedback = useMark((act) => setGiven((before) => [...before, act]));
+  const save = useMark();
+  const { mutate } = save;
+  const sendSave = useCallback(
+    (act: Act) => {
+      setSaved(act.mark.kind === "save");
+      mutate(act, { onError: () => setSaved(undefined) });
+    },
+    [mutate],
+  );
 
   const isOpen = given.length > 0 || saved !== undefined;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the time counts from what was given last
@@ -66,18 +45,15 @@ export function useMarks({ run_id, app_id, project_id }: RunName) {
     setSaved((before) => (before === run.saved ? undefined : before));
   }, []);
 
-  // Lists show it too.
-  useEffect(() => {
-    if (!isOpen) void queryClient.invalidateQueries({ queryKey: ["runs"], refetchType: "none" });
-  }, [isOpen]);
-
-  return { given, saved, feedback, save, isAwaiting: isOpen && !isLate, isLate: isOpen && isLate, settle };
+  return { given, saved, feedback, save, sendSave, isAwaiting: isOpen && !isLate, isLate: isOpen && isLate, settle };
 }
 
 /** What a run has of marks that are on their way. */
 export type Marks = ReturnType<typeof useMarks>;
 
-function isShown(run: RunDetail, one: Given): boolean {
-  const at = Date.parse(one.timestamp);
-  return run.feedback_history.some((each) => each.rating === one.rating && Date.parse(each.at ?? "") === at);
+function isShown(run: RunDetail, { mark, at }: Act): boolean {
+  const time = Date.parse(at);
+  return run.feedback_history.some(
+    (each) => mark.kind === "feedback" && each.rating === mark.rating && Date.parse(each.at ?? "") === time,
+  );
 }

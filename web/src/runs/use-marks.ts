@@ -1,72 +1,95 @@
-/** Feedback, saving and letting go of a run. Lists show it at once; the server's answer means that it is durable. */
+/**
+ * Feedback, saving and letting go of a run, for all pages. Lists show it at once; the server's answer means that it is
+ * durable, and a moment later it is in what the server answers.
+ */
 
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, ask } from "../api/client";
+import { randomId } from "../parts/random-id";
+import { type Act, findRun, type Mark, marked, patchPages, type Shown, standing, unmarked } from "./marks";
+import type { RunName } from "./run-link";
 import { type Run, type RunPages, runKey } from "./use-runs";
-
-/** What can be said of a run. */
-export type Mark =
-  | { kind: "feedback"; rating: "positive" | "negative"; comment?: string }
-  | { kind: "save" }
-  | { kind: "unsave" };
 
 /** How long the server may take until a mark is in what it answers. */
 const SEEN_MS = 2_500;
+const LISTS = { queryKey: ["runs"] };
 
-function marked(run: Run, mark: Mark, at: string): Run {
-  if (mark.kind === "feedback") {
-    return { ...run, feedback: { rating: mark.rating, comment: mark.comment ?? null, at } };
-  }
-  return { ...run, saved: mark.kind === "save" };
+/** An act of marking, as it will be sent however often it takes. */
+export function markOf({ run_id, app_id, project_id }: RunName, mark: Mark): Act {
+  return { run: { run_id, app_id, project_id }, mark, at: new Date().toISOString(), id: `ui-${randomId()}` };
 }
 
-/** Changes a run wherever it is listed. */
-function patchRun(client: QueryClient, of: Run, change: (run: Run) => Run) {
+function send({ run, mark, at, id }: Act) {
+  const { run_id, app_id, project_id } = run;
+  const query = { ...(app_id ? { app_id } : {}), ...(project_id ? { project_id } : {}) };
+  const params = { path: { run_id }, query };
+  // The same act sent again changes nothing.
+  const act = { event_id: id, timestamp: at };
+  if (mark.kind === "save") return ask(api.POST("/api/run/{run_id}/save", { params, body: act }));
+  if (mark.kind === "unsave") return ask(api.POST("/api/run/{run_id}/unsave", { params, body: act }));
+  const { rating, comment } = mark;
+  const body = { rating, ...(comment ? { comment } : {}), ...act };
+  return ask(api.POST("/api/run/{run_id}/feedback", { params, body }));
+}
+
+/**
+ * Changes a run wherever it is listed. What is being read of those lists is let go first: at its end it would put back
+ * what was there at its beginning. Gives the lists that have to be read again for it.
+ */
+export async function patchRun(client: QueryClient, of: RunName, change: (run: Run) => Run) {
   const key = runKey(of);
-  client.setQueriesData<RunPages>({ queryKey: ["runs"] }, (pages) => {
-    if (!pages?.pages.some((page) => page.data.some((run) => runKey(run) === key))) return pages;
-    const next = pages.pages.map((page) => ({
-      ...page,
-      data: page.data.map((run) => (runKey(run) === key ? change(run) : run)),
-    }));
-    return { ...pages, pages: next };
-  });
+  const busy = client
+    .getQueryCache()
+    .findAll(LISTS)
+    .filter(({ state }) => state.fetchStatus !== "idle" && findRun(state.data as RunPages, key));
+  // A further page is asked for again by whoever stands at the end of the list.
+  const again = busy.filter(({ state }) => !state.fetchMeta?.fetchMore).map((query) => query.queryKey);
+  await Promise.all(busy.map((query) => client.cancelQueries({ queryKey: query.queryKey, exact: true })));
+  client.setQueriesData<RunPages>(LISTS, (pages) => patchPages(pages, key, change));
+  return again;
 }
 
-/** Marks runs. What could not be sent is taken back. */
-export function useMark() {
+/** Feedback before that which failed, by the time of the latter. */
+const failed = new Map<string, Shown["feedback"]>();
+
+/** Marks runs. What could not be sent is taken back. `onDone` is told what the server has taken. */
+export function useMark(onDone?: (act: Act) => void) {
   const client = useQueryClient();
+  const readAgain = (lists: readonly (readonly unknown[])[]) => {
+    for (const queryKey of lists) void client.invalidateQueries({ queryKey, exact: true });
+  };
   return useMutation({
-    mutationFn: ({ run, mark, at, id }: { run: Run; mark: Mark; at: string; id: string }) => {
-      const { run_id, app_id, project_id } = run;
-      const params = { path: { run_id }, query: { app_id, ...(project_id ? { project_id } : {}) } };
-      // The same act sent again changes nothing.
-      const act = { event_id: id, timestamp: at };
-      if (mark.kind === "save") return ask(api.POST("/api/run/{run_id}/save", { params, body: act }));
-      if (mark.kind === "unsave") return ask(api.POST("/api/run/{run_id}/unsave", { params, body: act }));
-      const { rating, comment } = mark;
-      const body = { rating, ...(comment ? { comment } : {}), ...act };
-      return ask(api.POST("/api/run/{run_id}/feedback", { params, body }));
+    mutationFn: send,
+    onMutate: async (act: Act) => {
+      const key = runKey(act.run);
+      const lists = client.getQueriesData<RunPages>(LISTS);
+      const before = lists.map(([, pages]) => findRun(pages, key)).find((run) => run !== undefined);
+      return { before, again: await patchRun(client, act.run, (run) => marked(run, act)) };
     },
-    onMutate: ({ run, mark, at }) => patchRun(client, run, (one) => marked(one, mark, at)),
-    onError: (_, { run }) =>
-      patchRun(client, run, (one) => ({ ...one, feedback: run.feedback ?? null, saved: run.saved })),
-    onSuccess: (_, { run }) => {
+    onError: async (_, act, kept) => {
+      if (!kept?.before) return;
+      const before = { ...kept.before, feedback: standing(kept.before.feedback, failed) };
+      if (act.mark.kind === "feedback") failed.set(act.at, before.feedback);
+      readAgain([...kept.again, ...(await patchRun(client, act.run, (run) => unmarked(run, act, before)))]);
+    },
+    onSuccess: (_, act, kept) => {
+      onDone?.(act);
+      const { run } = act;
       setTimeout(() => {
-        client.invalidateQueries({ queryKey: ["call", runKey(run)] });
-        client.invalidateQueries({ queryKey: ["run-count"] });
+        readAgain(kept.again);
+        // The dataset is what is saved: it is another list when somebody comes back to it.
+        if (act.mark.kind !== "feedback") {
+          void client.invalidateQueries({
+            queryKey: ["runs", "/api/dataset"],
+            predicate: ({ state }) => !findRun(state.data as RunPages | undefined, runKey(run)),
+            refetchType: "none",
+          });
+        }
+        void client.invalidateQueries({ queryKey: ["call", runKey(run)] });
+        void client.invalidateQueries({ queryKey: ["run", run.run_id] });
+        void client.invalidateQueries({ queryKey: ["run-count"] });
+        void client.invalidateQueries({ queryKey: ["threads"] });
       }, SEEN_MS);
     },
   });
-}
-
-/** An act of marking: with its own time and id, so that it can be sent again. */
-export function markOf(run: Run, mark: Mark) {
-  return { run, mark, at: new Date().toISOString(), id: actId() };
-}
-
-/** `crypto.randomUUID` is there only in secure contexts; an address in a local network is none. */
-function actId(): string {
-  const random = crypto.getRandomValues(new Uint8Array(16));
-  return `ui-${[...random].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

@@ -4,8 +4,9 @@ import { useState } from "react";
 import { ago, time } from "../format";
 import { Dialog } from "../parts/dialog";
 import { Failure } from "../parts/notice";
+import { isSame, type Rating } from "../runs/marks";
 import styles from "./thread.module.css";
-import { type Feedback, judgement, type Rating, type useMessageFeedback } from "./use-message-feedback";
+import type { Feedback, useMessageFeedback } from "./use-message-feedback";
 
 const WORDS: Record<Rating, string> = { positive: "Good", negative: "Bad" };
 
@@ -20,9 +21,9 @@ type Props = {
 /** What was given, and the buttons. */
 export function MessageFeedback({ runId, feedback, mayRate, sending }: Props) {
   const [isOpen, setIsOpen] = useState(false);
-  const { mutation, send, pending } = sending;
-  const hasFailed = mutation.isError && mutation.variables.run_id === runId;
-  const isBusy = pending === runId;
+  const { send, judgement } = sending;
+  const own = sending.sendings.get(runId);
+  const isBusy = own !== undefined && !own.error;
   return (
     <div className={styles.feedback}>
       <span aria-live="polite" className={styles.given}>
@@ -50,7 +51,7 @@ export function MessageFeedback({ runId, feedback, mayRate, sending }: Props) {
               aria-pressed={feedback?.rating === rating}
               aria-label={`${WORDS[rating]} answer`}
               disabled={isBusy}
-              onClick={() => send(judgement(runId, rating, ""))}
+              onClick={() => void send(judgement(runId, rating, ""))}
             >
               {WORDS[rating]}
             </button>
@@ -60,7 +61,7 @@ export function MessageFeedback({ runId, feedback, mayRate, sending }: Props) {
           </button>
         </span>
       )}
-      {hasFailed && !isOpen && <Failure error={mutation.error} again={() => send(mutation.variables)} />}
+      {own?.error && !isOpen && <Failure error={own.error} again={() => void send(own.act)} />}
       {isOpen && <CommentDialog runId={runId} feedback={feedback} sending={sending} onClose={() => setIsOpen(false)} />}
     </div>
   );
@@ -71,14 +72,18 @@ type DialogProps = Omit<Props, "mayRate"> & { onClose: () => void };
 function CommentDialog({ runId, feedback, sending, onClose }: DialogProps) {
   const [rating, setRating] = useState<Rating>(feedback?.rating === "negative" ? "negative" : "positive");
   const [comment, setComment] = useState("");
-  const { mutation, send, pending } = sending;
+  const { send, judgement } = sending;
+  const own = sending.sendings.get(runId);
+  const isBusy = own !== undefined && !own.error;
   return (
     <Dialog title="Feedback on this answer" onClose={onClose}>
       <form
         className="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          send(judgement(runId, rating, comment.trim()), onClose);
+          const act = judgement(runId, rating, comment.trim());
+          // The same judgement sent again is the same event.
+          void send(own?.error && isSame(own.act.mark, act.mark) ? own.act : act, onClose);
         }}
       >
         <fieldset className={`row ${styles.choice}`}>
@@ -94,10 +99,10 @@ function CommentDialog({ runId, feedback, sending, onClose }: DialogProps) {
           Comment
           <textarea rows={4} maxLength={10_000} value={comment} onChange={(event) => setComment(event.target.value)} />
         </label>
-        {mutation.isError && mutation.variables.run_id === runId && <Failure error={mutation.error} />}
+        {own?.error && <Failure error={own.error} />}
         <div className="row">
-          <button type="submit" className="primary" disabled={pending === runId}>
-            {pending === runId ? "Sending…" : "Send"}
+          <button type="submit" className="primary" disabled={isBusy}>
+            {isBusy ? "Sending…" : "Send"}
           </button>
           <button type="button" onClick={onClose}>
             Cancel

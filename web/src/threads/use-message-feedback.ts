@@ -1,22 +1,14 @@
-/** Gives feedback on a message, and shows it before the server does. */
+/** Gives feedback on messages, each for itself, and shows it before the server does. */
 
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useState } from "react";
-import { api, ask, type Shapes } from "../api/client";
+import type { Shapes } from "../api/client";
+import type { Act, Rating } from "../runs/marks";
+import { markOf, useMark } from "../runs/use-marks";
 
 /** Feedback as it is shown. */
 export type Feedback = Shapes["Feedback"];
-/** What somebody thinks of an answer. */
-export type Rating = "positive" | "negative";
-/** What is sent: with an identity of its own, so that sending it again changes nothing. */
-export type Given = { run_id: string; rating: Rating; comment: string; event_id: string; timestamp: string };
-
-/** A judgement, as it will be sent however often it takes. */
-export function judgement(run_id: string, rating: Rating, comment: string): Given {
-  const random = crypto.getRandomValues(new Uint8Array(16));
-  const event_id = `ui-${Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
-  return { run_id, rating, comment, event_id, timestamp: new Date().toISOString() };
-}
+/** A judgement that is on its way or could not be sent. */
+export type Sending = { act: Act; error?: Error };
 
 /** The newer of two; what was just given here goes before what the server does not know yet. */
 export function newer(known: Feedback | null | undefined, given: Feedback | undefined): Feedback | undefined {
@@ -27,24 +19,33 @@ export function newer(known: Feedback | null | undefined, given: Feedback | unde
 
 type Where = { app_id: string; project_id?: string | undefined };
 
-/** Sends judgements on the messages of a thread. `given` has those of this visit by run. */
+/** Sends judgements on the messages of a thread. `given` has those of this visit by run, `sendings` what is not done. */
 export function useMessageFeedback({ app_id, project_id }: Where) {
-  const cache = useQueryClient();
   const [given, setGiven] = useState<ReadonlyMap<string, Feedback>>(new Map());
-  const mutation = useMutation({
-    mutationFn: ({ run_id, rating, comment, event_id, timestamp }: Given) =>
-      ask(
-        api.POST("/api/run/{run_id}/feedback", {
-          params: { path: { run_id }, query: { app_id, ...(project_id && { project_id }) } },
-          body: { rating, comment: comment || null, event_id, timestamp },
-        }),
-      ),
-    onSuccess: (_answer, { run_id, rating, comment, timestamp }) => {
-      setGiven((before) => new Map(before).set(run_id, { rating, comment: comment || null, at: timestamp }));
-      void cache.invalidateQueries({ queryKey: ["threads"] });
+  const [sendings, setSendings] = useState<ReadonlyMap<string, Sending>>(new Map());
+  const { mutateAsync } = useMark();
+  const send = useCallback(
+    async (act: Act, onSent?: () => void) => {
+      const { run, mark, at } = act;
+      const put = (sending: Sending) => setSendings((before) => new Map(before).set(run.run_id, sending));
+      put({ act });
+      try {
+        await mutateAsync(act);
+      } catch (error) {
+        put({ act, error: error as Error });
+        return;
+      }
+      setSendings((before) => new Map([...before].filter(([run_id]) => run_id !== run.run_id)));
+      if (mark.kind === "feedback") setGiven((before) => new Map(before).set(run.run_id, { ...mark, at }));
+      onSent?.();
     },
-  });
-  const { mutate } = mutation;
-  const send = useCallback((one: Given, onSent?: () => void) => mutate(one, onSent && { onSuccess: onSent }), [mutate]);
-  return { given, send, pending: mutation.isPending ? mutation.variables.run_id : undefined, mutation };
+    [mutateAsync],
+  );
+  /** A judgement, as it will be sent however often it takes. */
+  const judgement = useCallback(
+    (run_id: string, rating: Rating, comment: string) =>
+      markOf({ run_id, app_id, project_id }, { kind: "feedback", rating, ...(comment ? { comment } : {}) }),
+    [app_id, project_id],
+  );
+  return { given, sendings, send, judgement };
 }
