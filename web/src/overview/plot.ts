@@ -69,6 +69,9 @@ type Events = {
   onDraw: (span: Span) => void;
 };
 
+/** The chart whose stretch is being drawn. The charts share the pointer, and each is told of a stretch in its turn. */
+let drawnOn: uPlot | undefined;
+
 /** The options of a chart. */
 export function optionsOf(plot: Plot, palette: Palette, size: { width: number; height: number }, events: Events) {
   const { interval, starts } = plot;
@@ -150,6 +153,18 @@ export function optionsOf(plot: Plot, palette: Palette, size: { width: number; h
       drag: { x: true, y: false, setScale: false, dist: 4 },
     },
     hooks: {
+      init: [
+        (self) => {
+          self.over.addEventListener("mousedown", () => {
+            drawnOn = self;
+          });
+        },
+      ],
+      destroy: [
+        (self) => {
+          if (drawnOn === self) drawnOn = undefined;
+        },
+      ],
       setCursor: [
         (self) => {
           const index = self.cursor.idx ?? null;
@@ -165,7 +180,7 @@ export function optionsOf(plot: Plot, palette: Palette, size: { width: number; h
           if (width < 4) return;
           const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
           self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-          events.onDraw({ from: from * 1000, to: to * 1000 });
+          if (drawnOn === self) events.onDraw({ from: from * 1000, to: to * 1000 });
         },
       ],
     },
