@@ -1,7 +1,7 @@
 /** The spans of a trace, a line each: the tree at the left, the bars at the right. Only lines one sees are in the page. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, memo, useEffect, useMemo, useRef } from "react";
+import { type KeyboardEvent, memo, type RefObject, useEffect, useMemo } from "react";
 import { compact, dollars, duration } from "../format";
 import { StatusMark } from "./span-mark";
 import type { Line, Tree } from "./span-tree";
@@ -35,11 +35,12 @@ type Props = {
   cursor: string | undefined;
   chosen: string;
   actions: LineActions;
+  /** The element that scrolls and has the focus. */
+  scroller: RefObject<HTMLDivElement | null>;
 };
 
 /** The list. It takes the height it is given. */
-export function SpanList({ tree, lines, whole, axis, cursor, chosen, actions }: Props) {
-  const scroller = useRef<HTMLDivElement>(null);
+export function SpanList({ tree, lines, whole, axis, cursor, chosen, actions, scroller }: Props) {
   const virtual = useVirtualizer({
     count: lines.length,
     getScrollElement: () => scroller.current,

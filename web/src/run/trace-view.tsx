@@ -79,18 +79,22 @@ export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props)
   };
   const below = () => go(at + 1);
   const above = () => go(at - 1);
-  useKeys({
-    j: below,
-    k: above,
-    ArrowDown: below,
-    ArrowUp: above,
-    ArrowRight: () => open(true),
-    ArrowLeft: () => open(false),
-    Home: () => go(0),
-    End: () => go(lines.length - 1),
-    Enter: () => cursor && onChoose(cursor),
-    z: () => setView({ zoom: zoomed && zoomed.run_id === cursor ? undefined : cursor }),
-  });
+  const list = useRef<HTMLDivElement>(null);
+  useKeys(
+    {
+      j: below,
+      k: above,
+      ArrowDown: below,
+      ArrowUp: above,
+      ArrowRight: () => open(true),
+      ArrowLeft: () => open(false),
+      Home: () => go(0),
+      End: () => go(lines.length - 1),
+      Enter: () => cursor && onChoose(cursor),
+      z: () => setView({ zoom: zoomed && zoomed.run_id === cursor ? undefined : cursor }),
+    },
+    list,
+  );
 
   const early = useMemo(() => tree.places.filter((place) => place.earlyMs > 0).length, [tree]);
   const isFiltered = isLooking(filter);
@@ -160,6 +164,7 @@ export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props)
           cursor={cursor}
           chosen={chosen}
           actions={actions}
+          scroller={list}
         />
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and keys must be able to scroll it */}

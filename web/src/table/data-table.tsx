@@ -10,6 +10,7 @@ import {
   type Ref,
   useCallback,
   useEffect,
+  useId,
   useImperativeHandle,
   useMemo,
   useRef,
@@ -148,8 +149,10 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
     End: () => go(rows.length - 1),
     Enter: open,
   };
-  useKeys(props.isPart ? {} : keys);
+  useKeys(props.isPart ? {} : keys, scroller);
 
+  const id = useId();
+  const rowId = (index: number) => `${id}-${index}`;
   const latest = useRef(props);
   latest.current = props;
   const press = useCallback((row: Row, key: string, opens: boolean) => {
@@ -171,6 +174,7 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
       aria-label={props.label}
       aria-rowcount={(props.total ?? rows.length) + 1}
       aria-colcount={shown.length}
+      aria-activedescendant={items.some((item) => item.index === at) ? rowId(at) : undefined}
       tabIndex={0}
       onKeyDown={(event) => {
         const act = props.isPart ? keys[event.key] : undefined;
@@ -213,6 +217,7 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
           return (
             <TableRow
               key={row.id}
+              id={rowId(item.index)}
               row={row}
               index={item.index}
               start={item.start}

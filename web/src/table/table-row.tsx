@@ -6,6 +6,8 @@ import type { features } from "./columns";
 import styles from "./data-table.module.css";
 
 type Props<Row extends RowData> = {
+  /** Names the element. */
+  id: string;
   row: TableRowModel<typeof features, Row>;
   /** Its place among all rows. */
   index: number;
@@ -29,6 +31,7 @@ function RowView<Row extends RowData>(props: Props<Row>) {
   const { row, index, start, height, tracks, minWidth, numbers, onPress } = props;
   return (
     <div
+      id={props.id}
       role="row"
       aria-rowindex={index + 2}
       aria-selected={props.isAt}
