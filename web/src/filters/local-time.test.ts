@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
-import { fromField, milliseconds, moment, toField } from "./local-time";
+import { afterEach, describe, expect, it } from "vitest";
+import { boundOf, fieldOf, fromField, milliseconds, moment, toField } from "./local-time";
 
 describe("times in fields", () => {
   it("come back to the second", () => {
@@ -30,5 +30,36 @@ describe("times in fields", () => {
     expect(toField("yesterday")).toBe("");
     expect(fromField("")).toBeUndefined();
     expect(fromField("2026-13-45T99:00")).toBeUndefined();
+  });
+});
+
+describe("the bound of a field", () => {
+  const zone = process.env.TZ;
+  afterEach(() => {
+    process.env.TZ = zone;
+  });
+
+  it("is what it was where the field was not changed, wherever clocks are put back", () => {
+    process.env.TZ = "Europe/Berlin";
+    const second = Date.UTC(2026, 9, 25, 1, 30, 0, 250);
+    expect(fieldOf(second)).toBe("2026-10-25T02:30:00");
+    expect(fieldOf(second - 3_600_000)).toBe("2026-10-25T02:30:00");
+    for (const ms of [second, second - 3_600_000]) {
+      expect(boundOf(fieldOf(ms), ms)).toBe(new Date(ms).toISOString());
+      expect(boundOf(fieldOf(ms), ms, true)).toBe(new Date(ms).toISOString());
+    }
+  });
+
+  it("holds its last second whole where it is an end", () => {
+    expect(boundOf("2026-11-21T10:00:00", undefined)).toBe("2026-11-21T10:00:00.000Z");
+    expect(boundOf("2026-11-21T10:00:00", undefined, true)).toBe("2026-11-21T10:00:00.999Z");
+    expect(boundOf("2026-11-21T10:00:00", 0, true)).toBe("2026-11-21T10:00:00.999Z");
+  });
+
+  it("is open where the field is empty", () => {
+    expect(boundOf("", undefined, true)).toBeUndefined();
+    expect(boundOf("", Number.NaN)).toBeUndefined();
+    expect(fieldOf(9e15)).toBe("");
+    expect(fieldOf(undefined)).toBe("");
   });
 });

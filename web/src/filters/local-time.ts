@@ -19,9 +19,18 @@ export function milliseconds(value: string | undefined, end = false): number | u
 /** The value of a field; nothing where the filter holds no time. */
 export function toField(value: string | undefined): string {
   const at = value ? moment(value) : undefined;
-  if (!at) return "";
+  return at ? shown(at) : "";
+}
+
+function shown(at: Date): string {
   const day = `${String(at.getFullYear()).padStart(4, "0")}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+/** The same of a bound in milliseconds. */
+export function fieldOf(ms: number | undefined): string {
+  const at = new Date(ms ?? Number.NaN);
+  return Number.isNaN(at.getTime()) ? "" : shown(at);
 }
 
 /** What the filter holds for a field's value; nothing for an empty or unfinished one. */
@@ -29,4 +38,14 @@ export function fromField(value: string): string | undefined {
   if (!value) return undefined;
   const at = new Date(value);
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
+}
+
+/**
+ * The bound that a field means which showed `before`. One that was not changed is the same moment still: where clocks
+ * are put back a field shows two moments alike, and never their milliseconds. An `end` is the last moment of its second.
+ */
+export function boundOf(field: string, before: number | undefined, end = false): string | undefined {
+  if (field !== "" && before !== undefined && field === fieldOf(before)) return new Date(before).toISOString();
+  const iso = fromField(field);
+  return end ? iso?.replace(/\.000Z$/, ".999Z") : iso;
 }

@@ -1,26 +1,31 @@
 /** From and to, in the reader's zone: what dragging over a chart does, done with the keyboard. */
 
 import { useState } from "react";
-import { fromField, toField } from "./local-time";
+import { boundOf, fieldOf } from "./local-time";
 
 type Props = {
   /** The bounds in force, in milliseconds. */
   from: number | undefined;
   to: number | undefined;
+  /** What was chosen, where bounds move by themselves: what is being typed is kept until something else is chosen. */
+  choice?: string;
   /** New bounds in ISO 8601; either may be open. */
   onChange: (from: string | undefined, to: string | undefined) => void;
 };
 
-/** The fields. They are written anew when the bounds change elsewhere. */
-export function TimeFields({ from, to, onChange }: Props) {
-  const [start, setStart] = useState(fieldOf(from));
-  const [end, setEnd] = useState(fieldOf(to));
-  const [inForce, setInForce] = useState({ from, to });
-  if (inForce.from !== from || inForce.to !== to) {
-    setInForce({ from, to });
-    setStart(fieldOf(from));
-    setEnd(fieldOf(to));
+/** What somebody typed over the bounds in force. */
+type Typed = { start?: string; end?: string };
+
+/** The fields. What was typed is forgotten when other bounds are chosen elsewhere. */
+export function TimeFields({ from, to, choice = `${from} ${to}`, onChange }: Props) {
+  const [typed, setTyped] = useState<Typed>({});
+  const [typedFor, setTypedFor] = useState(choice);
+  if (typedFor !== choice) {
+    setTypedFor(choice);
+    setTyped({});
   }
+  const start = typed.start ?? fieldOf(from);
+  const end = typed.end ?? fieldOf(to);
   const isWrong = start !== "" && end !== "" && start > end;
   return (
     <form
@@ -29,7 +34,9 @@ export function TimeFields({ from, to, onChange }: Props) {
       aria-label="Time range"
       onSubmit={(event) => {
         event.preventDefault();
-        if (!isWrong) onChange(fromField(start), endOf(end));
+        if (isWrong) return;
+        onChange(boundOf(start, from), boundOf(end, to, true));
+        setTyped({});
       }}
     >
       <label>
@@ -39,7 +46,7 @@ export function TimeFields({ from, to, onChange }: Props) {
           step="1"
           value={start}
           max={end}
-          onChange={(event) => setStart(event.target.value)}
+          onChange={(event) => setTyped({ ...typed, start: event.target.value })}
         />
       </label>
       <label>
@@ -49,7 +56,7 @@ export function TimeFields({ from, to, onChange }: Props) {
           step="1"
           value={end}
           min={start}
-          onChange={(event) => setEnd(event.target.value)}
+          onChange={(event) => setTyped({ ...typed, end: event.target.value })}
         />
       </label>
       <button type="submit" disabled={isWrong}>
@@ -57,14 +64,4 @@ export function TimeFields({ from, to, onChange }: Props) {
       </button>
     </form>
   );
-}
-
-function fieldOf(ms: number | undefined): string {
-  return ms !== undefined && Number.isFinite(ms) ? toField(String(ms)) : "";
-}
-
-/** The last moment of the second in a field. */
-function endOf(field: string): string | undefined {
-  const iso = fromField(field);
-  return iso?.replace(/\.000Z$/, ".999Z");
 }

@@ -2,21 +2,16 @@
 
 import { useState } from "react";
 import { RANGE_LABELS } from "./filter-chips";
-import { fromField, toField } from "./local-time";
-import { RANGES, type Range, type RunFilter } from "./run-filter";
+import { milliseconds } from "./local-time";
+import { RANGES, type Range } from "./run-filter";
+import { TimeFields } from "./time-fields";
 import type { RunView } from "./use-filter";
 
 /** The control. */
 export function TimeSpan({ view }: { view: RunView }) {
-  const { filter, range, setFilter, setRange } = view;
+  const { filter, range, setRange, setView } = view;
   const [wantsOwn, setWantsOwn] = useState(false);
   const isOwn = wantsOwn || filter.from !== undefined || filter.to !== undefined;
-  const set = (name: "from" | "to", field: string) => {
-    const value = fromField(field);
-    // An unfinished time is left alone until it is one.
-    if (value === undefined && field !== "") return;
-    setFilter(({ [name]: _, ...rest }: RunFilter) => (value === undefined ? rest : { ...rest, [name]: value }));
-  };
   return (
     <>
       <label>
@@ -40,30 +35,12 @@ export function TimeSpan({ view }: { view: RunView }) {
         </select>
       </label>
       {isOwn && (
-        <>
-          <label>
-            From
-            <input
-              type="datetime-local"
-              step="1"
-              key={`from ${filter.from}`}
-              defaultValue={toField(filter.from)}
-              onBlur={(event) => event.target.value !== toField(filter.from) && set("from", event.target.value)}
-              onKeyDown={(event) => event.key === "Enter" && set("from", event.currentTarget.value)}
-            />
-          </label>
-          <label>
-            To
-            <input
-              type="datetime-local"
-              step="1"
-              key={`to ${filter.to}`}
-              defaultValue={toField(filter.to)}
-              onBlur={(event) => event.target.value !== toField(filter.to) && set("to", event.target.value)}
-              onKeyDown={(event) => event.key === "Enter" && set("to", event.currentTarget.value)}
-            />
-          </label>
-        </>
+        <TimeFields
+          from={milliseconds(filter.from)}
+          to={milliseconds(filter.to, true)}
+          // One step, and none with both: a span that ends now has no other bounds.
+          onChange={(from, to) => setView({ from, to, range: undefined })}
+        />
       )}
     </>
   );

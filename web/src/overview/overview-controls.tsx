@@ -27,6 +27,8 @@ type Props = {
   /** The range in force; none where times are given. */
   range: Range | undefined;
   span: Span;
+  /** What was chosen of the span, which stays while a span that ends now moves on. */
+  choice: string;
   interval: Interval | undefined;
   onBy: (by: By) => void;
   onRange: (range: Range) => void;
@@ -74,7 +76,7 @@ export function OverviewControls(props: Props) {
           </option>
         </select>
       </label>
-      <TimeFields from={span.from} to={span.to} onChange={props.onTimes} />
+      <TimeFields from={span.from} to={span.to} choice={props.choice} onChange={props.onTimes} />
       <button type="button" disabled={range !== undefined} onClick={props.onReset}>
         Reset times
       </button>

@@ -84,6 +84,7 @@ export default function OverviewPage() {
         by={by}
         range={range}
         span={span}
+        choice={JSON.stringify([range, filter.from, filter.to])}
         interval={interval}
         onBy={(chosen) => setView({ by: chosen })}
         onRange={(chosen) => setRange(chosen)}

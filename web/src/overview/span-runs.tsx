@@ -1,12 +1,12 @@
 /** The runs behind the figures: those of the filter and the span that is looked at. */
 
-import { useCallback, useMemo } from "react";
+import { useCallback, useMemo, useRef } from "react";
 import { Link, useNavigate } from "react-router";
 import { count, dollars, duration, time } from "../format";
 import { Failure, Loading } from "../parts/notice";
 import { Status } from "../parts/status";
 import { runLink } from "../runs/run-link";
-import { type Run, useRuns } from "../runs/use-runs";
+import { allRuns, type Run, runKey, useRuns } from "../runs/use-runs";
 import { type Column, DataTable } from "../table/data-table";
 import styles from "./overview.module.css";
 import type { Query } from "./use-usage";
@@ -47,17 +47,17 @@ type Props = {
 export function SpanRuns({ query, to, total }: Props) {
   const navigate = useNavigate();
   const runs = useRuns(query);
-  const rows = useMemo(() => {
-    // A run that moves while pages are read may come twice.
-    const seen = new Map(runs.data?.pages.flatMap((page) => page.data).map((run) => [keyOf(run), run]));
-    return [...seen.values()];
-  }, [runs.data]);
+  const last = useRef(runs.data);
+  if (runs.data) last.current = runs.data;
+  // A span that ends now is another each minute: what was there stays until its runs are.
+  const kept = runs.isPending ? last.current : runs.data;
+  const rows = useMemo(() => allRuns(kept), [kept]);
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = runs;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage && !isFetchNextPageError) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
   return (
-    <section className={`card stack ${styles.runs}`} aria-label="Runs of this time">
+    <section className={`card stack ${styles.runs}`} aria-label="Runs of this time" aria-busy={runs.isPending}>
       <div className="row">
         <h2 className="grow">
           Runs of this time <span className="soft small">{count(total)}</span>
@@ -66,7 +66,7 @@ export function SpanRuns({ query, to, total }: Props) {
           Open in Runs
         </Link>
       </div>
-      {runs.isPending && <Loading what="runs" />}
+      {runs.isPending && !kept && <Loading what="runs" />}
       {runs.isError && rows.length === 0 && <Failure error={runs.error} again={() => runs.refetch()} />}
       {runs.isSuccess && rows.length === 0 && <p className="soft">No run of this filter began in this time.</p>}
       {rows.length > 0 && (
@@ -74,7 +74,7 @@ export function SpanRuns({ query, to, total }: Props) {
           label="Runs of this time"
           columns={COLUMNS}
           rows={rows}
-          rowKey={keyOf}
+          rowKey={runKey}
           total={total}
           onEnd={more}
           onOpen={(run) => navigate(runLink(run))}
@@ -84,8 +84,4 @@ export function SpanRuns({ query, to, total }: Props) {
       )}
     </section>
   );
-}
-
-function keyOf(run: Run): string {
-  return JSON.stringify([run.project_id, run.app_id, run.run_id]);
 }
