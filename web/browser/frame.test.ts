@@ -66,7 +66,7 @@ describe("without any data", () => {
   it.each([
     ["/calls", "No model calls yet"],
     ["/threads", "No threads yet"],
-    ["/overview", "No runs in this time"],
+    ["/overview", "No runs yet: send the first event"],
     ["/datasets", "No saved runs"],
   ])("%s says: %s", async (path, title) => {
     const visitor = await Visitor.signedIn(browser, server);
