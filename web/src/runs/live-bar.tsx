@@ -7,6 +7,7 @@ import type { LiveRuns } from "./use-live-runs";
 const STATES = { off: "", opening: "Connecting…", on: "Live", waiting: "Connection lost, trying again…" } as const;
 const GAPS = {
   server: "Some changes could not be shown: there were too many, or the connection was away too long.",
+  opened: "What changed before live was switched on may be missing.",
   reopened: "The connection was lost for a while: changes in between may be missing.",
   "too many": "More changed than can be shown.",
 } as const;
@@ -26,6 +27,14 @@ export function LiveSwitch({
       <input type="checkbox" checked={isOn} onChange={(event) => onChange(event.target.checked)} />
       Live
       {isOn && live.state !== "on" && <span className="soft small">{STATES[live.state]}</span>}
+      {isOn && live.state === "on" && live.isReadAgain && (
+        <span
+          className="soft small"
+          title="Runs that no longer match the filter leave the list only while its top is in sight"
+        >
+          Read again every 5 s at the top
+        </span>
+      )}
     </label>
   );
 }

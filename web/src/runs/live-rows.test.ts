@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { addWaiting, mergeLive } from "./live-rows";
+import { addWaiting, dropExpired, mergeLive } from "./live-rows";
 import { type Run, type RunPages, runKey } from "./use-runs";
 
 function run(id: number, minute = id, status = "success"): Run {
@@ -101,5 +101,19 @@ describe("live runs", () => {
         expect(ids(merged.pages).flat()).toEqual([...all].sort((a, b) => b - a));
       }),
     );
+  });
+});
+
+describe("marks of live rows", () => {
+  it("go when their time is over, however many come after them", () => {
+    const marks = new Map<string, number>();
+    for (let now = 0; now < 10_000; now += 250) {
+      dropExpired(marks, now);
+      marks.set(`r${now}`, now + 2_500);
+      expect(marks.size).toBeLessThanOrEqual(10);
+    }
+    expect(dropExpired(marks, 9_000)).toBe(false);
+    expect(dropExpired(marks, 20_000)).toBe(true);
+    expect(marks.size).toBe(0);
   });
 });

@@ -86,3 +86,10 @@ export function addWaiting(before: Waiting, runs: readonly Run[], most: number):
   const sorted = [...all.values()].sort((a, b) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
   return { runs: sorted.slice(0, most), more: before.more + Math.max(0, sorted.length - most) };
 }
+
+/** Forgets rows whose time is over; says whether there were any. */
+export function dropExpired(marks: Map<string, number>, now: number): boolean {
+  const before = marks.size;
+  for (const [key, until] of marks) if (until <= now) marks.delete(key);
+  return marks.size !== before;
+}

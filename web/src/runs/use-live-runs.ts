@@ -1,16 +1,21 @@
 /** A list of runs that follows what happens: changes in place, new runs on top, and never a row that jumps away. */
 
-import { useQueryClient } from "@tanstack/react-query";
-import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
+import { useIsFetching, useQueryClient } from "@tanstack/react-query";
+import { type RefObject, useEffect, useMemo, useRef, useState } from "react";
 import type { TableHandle } from "../table/data-table";
-import { addWaiting, mergeLive, type Waiting } from "./live-rows";
+import { mayLeave } from "./live-filter";
+import { addWaiting, dropExpired, mergeLive, type Waiting } from "./live-rows";
 import { type Gap, type LiveState, useLive } from "./use-live";
-import { type RunPages, type RunQuery, runsKey } from "./use-runs";
+import { type Run, type RunPages, type RunQuery, runKey, runsKey } from "./use-runs";
 
 /** How long a row that came or changed is marked. */
 const MARKED_MS = 2_500;
 /** New runs that are kept until somebody wants to see them; of more, only the number is known. */
 const MOST_WAITING = 1_000;
+/** Changes that are kept while the list is being read. */
+const MOST_HELD = 5_000;
+/** How often a list that runs may leave is read again. */
+const AGAIN_MS = 5_000;
 /** Runs on the first page, which grows, before the list is read anew. */
 const MOST_ON_TOP = 2_000;
 const NONE: Waiting = { runs: [], more: 0 };
@@ -23,6 +28,8 @@ export type LiveRuns = {
   marked: ReadonlySet<string>;
   /** New runs that are not shown yet. */
   waiting: number;
+  /** Whether runs may leave the list, so that its beginning is read again and again. */
+  isReadAgain: boolean;
   /** Why the list may lack something. */
   gap: Gap | undefined;
   /** Shows what waits, from the top. */
@@ -48,6 +55,7 @@ export function useLiveRuns(
   const [said, setSaid] = useState("");
   const sums = useRef({ added: 0, changed: 0, at: 0 });
   const since = useRef("");
+  const held = useRef(new Map<string, Run>());
   const name = JSON.stringify(query);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another list begins without what came for the one before
@@ -57,36 +65,40 @@ export function useLiveRuns(
     setSaid("");
     sums.current = { added: 0, changed: 0, at: 0 };
     since.current = new Date().toISOString();
+    held.current.clear();
     marks.current.clear();
     setMarked(new Set());
   }, [name, isOn]);
 
-  const forgetWaiting = useCallback(() => {
-    setWaiting(NONE);
-    setGap(undefined);
-  }, []);
-  const reload = () => {
-    forgetWaiting();
-    table.current?.toTop();
-    const key = runsKey(query);
+  const key = runsKey(query);
+  const isBusy = () => (client.getQueryState(key)?.fetchStatus ?? "idle") !== "idle";
+  /** Reads its first page; the others are read when somebody scrolls there. */
+  const readTop = () => {
     client.setQueryData<RunPages>(key, (pages) => pages && firstOnly(pages));
-    client.invalidateQueries({ queryKey: key });
+    client.invalidateQueries({ queryKey: key, exact: true });
     client.invalidateQueries({ queryKey: ["run-count"] });
   };
+  const reload = () => {
+    setWaiting(NONE);
+    setGap(undefined);
+    table.current?.toTop();
+    readTop();
+  };
 
+  const isMarked = marked.size > 0;
   useEffect(() => {
-    if (marked.size === 0) return;
+    if (!isMarked) return;
     const timer = setInterval(() => {
-      const now = Date.now();
-      for (const [key, until] of marks.current) if (until < now) marks.current.delete(key);
-      if (marks.current.size !== marked.size) setMarked(new Set(marks.current.keys()));
+      if (dropExpired(marks.current, Date.now())) setMarked(new Set(marks.current.keys()));
     }, 500);
     return () => clearInterval(timer);
-  }, [marked]);
+  }, [isMarked]);
 
   const mark = (keys: string[]) => {
     if (keys.length === 0) return;
-    for (const key of keys) marks.current.set(key, Date.now() + MARKED_MS);
+    const now = Date.now();
+    dropExpired(marks.current, now);
+    for (const key of keys) marks.current.set(key, now + MARKED_MS);
     setMarked(new Set(marks.current.keys()));
   };
   const say = (added: number, changed: number) => {
@@ -99,37 +111,67 @@ export function useLiveRuns(
     setSaid(`${sum.added} new and ${sum.changed} changed runs since live was switched on.`);
   };
 
+  /** Shows what came, unless the list is being read: that ends with what was there when it began. */
+  const put = () => {
+    if (held.current.size === 0 || isBusy()) return;
+    const runs = [...held.current.values()];
+    held.current.clear();
+    const before = client.getQueryData<RunPages>(key);
+    if (!before) return;
+    const takesNew = isNewestFirst && (table.current?.isAtTop() ?? true) && waiting === NONE;
+    const merged = mergeLive(before, runs, takesNew, isNewestFirst);
+    // In another order nobody can say where a run belongs: only those that began since are new.
+    if (!isNewestFirst) merged.waiting = merged.waiting.filter((run) => run.started_at >= since.current);
+    if (merged.pages !== before) client.setQueryData<RunPages>(key, merged.pages);
+    mark([...merged.added, ...merged.changed]);
+    say(merged.added.length + merged.waiting.length, merged.changed.length);
+    if (merged.waiting.length > 0) setWaiting((before) => addWaiting(before, merged.waiting, MOST_WAITING));
+    // The list has grown long at its top: its end is let go and read again when somebody scrolls there.
+    if ((merged.pages.pages[0]?.data.length ?? 0) > MOST_ON_TOP && takesNew) reload();
+  };
+  const isReading = useIsFetching({ queryKey: key, exact: true }) > 0;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what was held is shown when reading ends
+  useEffect(put, [isReading]);
+
   const state = useLive(query, isOn, {
     onRuns: (runs) => {
-      const before = client.getQueryData<RunPages>(runsKey(query));
-      if (!before) return;
-      const takesNew = isNewestFirst && (table.current?.isAtTop() ?? true) && waiting === NONE;
-      const merged = mergeLive(before, runs, takesNew, isNewestFirst);
-      // In another order nobody can say where a run belongs: only those that began since are new.
-      if (!isNewestFirst) merged.waiting = merged.waiting.filter((run) => run.started_at >= since.current);
-      if (merged.pages !== before) client.setQueryData<RunPages>(runsKey(query), merged.pages);
-      mark([...merged.added, ...merged.changed]);
-      say(merged.added.length + merged.waiting.length, merged.changed.length);
-      if (merged.waiting.length > 0) setWaiting((before) => addWaiting(before, merged.waiting, MOST_WAITING));
-      // The list has grown long at its top: its end is let go and read again when somebody scrolls there.
-      if ((merged.pages.pages[0]?.data.length ?? 0) > MOST_ON_TOP && takesNew) reload();
+      for (const run of runs) held.current.set(runKey(run), run);
+      if (held.current.size > MOST_HELD && isBusy()) {
+        held.current.clear();
+        setGap("too many");
+      }
+      put();
     },
     onGap: setGap,
     onOpen: () => {
       if (table.current?.isAtTop() ?? true) reload();
+      else setGap("opened");
     },
   });
 
+  const isReadAgain = useMemo(() => mayLeave(query), [query]);
+  const latest = useRef(() => {});
+  latest.current = () => {
+    const isAtTop = table.current?.isAtTop() ?? true;
+    if (isAtTop && waiting === NONE && !isBusy() && document.visibilityState === "visible") readTop();
+  };
+  const isFollowed = state === "on" && isReadAgain;
+  useEffect(() => {
+    if (!isFollowed) return;
+    const timer = setInterval(() => latest.current(), AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [isFollowed]);
+
   const show = () => {
-    const before = client.getQueryData<RunPages>(runsKey(query));
-    if (!isNewestFirst || waiting.more > 0 || !before) return reload();
+    const before = client.getQueryData<RunPages>(key);
+    if (!isNewestFirst || waiting.more > 0 || !before || isBusy()) return reload();
     const merged = mergeLive(before, waiting.runs, true);
-    client.setQueryData<RunPages>(runsKey(query), merged.pages);
+    client.setQueryData<RunPages>(key, merged.pages);
     mark(merged.added);
     setWaiting(NONE);
     table.current?.toTop();
   };
-  return { state, marked, waiting: waiting.runs.length + waiting.more, gap, show, reload, said };
+  return { state, marked, waiting: waiting.runs.length + waiting.more, isReadAgain, gap, show, reload, said };
 }
 
 function firstOnly(pages: RunPages): RunPages {

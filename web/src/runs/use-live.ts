@@ -8,7 +8,7 @@ import { type Run, type RunQuery, runKey } from "./use-runs";
 /** How the stream is. */
 export type LiveState = "off" | "opening" | "on" | "waiting";
 /** Why the list may lack something. */
-export type Gap = "server" | "reopened" | "too many";
+export type Gap = "server" | "opened" | "reopened" | "too many";
 
 /** Milliseconds in which changes are gathered: what is shown changes at most four times a second. */
 const BATCH_MS = 250;
