@@ -45,7 +45,8 @@ export function queryText(query: Record<string, unknown>): string {
 
 export const api = createClient<paths>({ baseUrl: "/", querySerializer: queryText });
 
-type Answer<T> = { data?: T; error?: unknown; response: Response };
+/** What the client answers. */
+export type Answer<T> = { data?: T; error?: unknown; response: Response };
 
 /** Awaits an answer of the client: its data, or an [`ApiFault`]. */
 export async function ask<T>(answer: Promise<Answer<T>>): Promise<T> {

@@ -3,11 +3,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "react-router";
-import { api, ask } from "../api/client";
 import { count, dollars, duration, time } from "../format";
 import { Failure, Loading } from "../parts/notice";
 import { Status } from "../parts/status";
 import { Payload } from "../payload/payload";
+import { askRun } from "../run/use-run";
 import { type RunName, runLink } from "../runs/run-link";
 import { markOf, useMark } from "../runs/use-marks";
 import { type Run, runKey } from "../runs/use-runs";
@@ -29,8 +29,7 @@ export function CallPane({ name, listed, onClose }: Props) {
   };
   const asked = useQuery({
     queryKey: ["call", runKey({ ...query, app_id: name.app_id ?? "", run_id: name.run_id })],
-    queryFn: ({ signal }) =>
-      ask(api.GET("/api/run/{run_id}", { params: { path: { run_id: name.run_id }, query }, signal })),
+    queryFn: ({ signal }) => askRun(name, signal),
     staleTime: 30_000,
   });
   const run = listed ?? asked.data;

@@ -6,6 +6,7 @@ import { useNavigate, useSearchParams } from "react-router";
 import { api, ask, type Shapes } from "../api/client";
 import { useRole, useSession } from "../api/session";
 import { Empty, Failure, Loading } from "../parts/notice";
+import { writeExact } from "../payload/exact-json";
 import { useProjects } from "../shell/project";
 import { useBuild } from "./build-page";
 import { JsonEditor, syntaxFault, type TextFault } from "./json-editor";
@@ -49,7 +50,7 @@ function bodyText(build: Shapes["Build"] | undefined): string {
   if (!build) return JSON.stringify(EXAMPLE, null, 2);
   const { status, workspaceId, parentApplicationId, rootApplicationId, processes } = build;
   const more = Object.entries({ workspaceId, parentApplicationId, rootApplicationId }).filter(([, value]) => value);
-  return JSON.stringify({ status, ...Object.fromEntries(more), processes }, null, 2);
+  return writeExact({ status, ...Object.fromEntries(more), processes }, 2);
 }
 
 /** Where in the text the server's words point. */

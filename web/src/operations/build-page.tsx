@@ -2,10 +2,11 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
-import { api, ask, type Shapes } from "../api/client";
+import { api, type Shapes } from "../api/client";
 import { useRole } from "../api/session";
 import { time } from "../format";
 import { Empty, Failure, Loading } from "../parts/notice";
+import { askExact } from "../payload/ask-exact";
 import { Payload } from "../payload/payload";
 import styles from "./operations.module.css";
 import { registerLink } from "./process-link";
@@ -18,7 +19,9 @@ export function useBuild(app: string, build: string, project: string | undefined
     queryKey: ["build", app, build, project],
     queryFn: ({ signal }) => {
       const params = { path: { appId: app, buildId: build }, query: project ? { project_id: project } : {} };
-      return ask(api.GET("/api/platform/app/{appId}/build/{buildId}", { params, signal }));
+      return askExact<Shapes["Build"]>(
+        api.GET("/api/platform/app/{appId}/build/{buildId}", { params, signal, parseAs: "text" }),
+      );
     },
     enabled: app !== "" && build !== "",
   });

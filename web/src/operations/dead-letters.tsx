@@ -6,6 +6,7 @@ import { api, ask, type Shapes } from "../api/client";
 import { bytes, count, time } from "../format";
 import { Confirm } from "../parts/dialog";
 import { Failure, Loading } from "../parts/notice";
+import { askExact } from "../payload/ask-exact";
 import { Payload } from "../payload/payload";
 import styles from "./operations.module.css";
 import { Fact } from "./scan-report";
@@ -97,7 +98,9 @@ function Accepted({ id }: { id: string }) {
     queryKey: ["dead-letters", id],
     queryFn: async ({ signal }) => {
       const query = { cursor: id, limit: 1, payload: true };
-      const page = await ask(api.GET("/api/internal/dead-letters", { params: { query }, signal }));
+      const page = await askExact<Shapes["DeadLetterList"]>(
+        api.GET("/api/internal/dead-letters", { params: { query }, signal, parseAs: "text" }),
+      );
       return page.data.find((one) => one.id === id) ?? null;
     },
     // What clients sent is not kept longer than it is looked at.

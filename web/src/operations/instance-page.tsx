@@ -2,10 +2,11 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "react-router";
-import { api, ask } from "../api/client";
+import { api, type Shapes } from "../api/client";
 import { useRole } from "../api/session";
 import { time } from "../format";
 import { Failure, Loading } from "../parts/notice";
+import { askExact } from "../payload/ask-exact";
 import { Payload } from "../payload/payload";
 import { runLink } from "../runs/run-link";
 import { useProject } from "../shell/project";
@@ -23,7 +24,7 @@ export function InstancePage() {
     queryKey: ["instances", "one", uuid, project],
     queryFn: ({ signal }) => {
       const params = { path: { uuid }, query: project ? { project_id: project } : {} };
-      return ask(api.GET("/api/platform/process/{uuid}", { params, signal }));
+      return askExact<Shapes["Instance"]>(api.GET("/api/platform/process/{uuid}", { params, signal, parseAs: "text" }));
     },
   });
   if (asked.isPending) return <Loading what="the instance" />;

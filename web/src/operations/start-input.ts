@@ -1,11 +1,17 @@
 /** The input a process is started with: a draft from its schema, and a key for starting once. Pure but for chance. */
 
+import { ExactNumber, writeExact } from "../payload/exact-json";
+
 type Schema = Record<string, unknown>;
 /** Schemas that hold themselves end here. */
 const DEPTH_MAX = 5;
 
 function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
+}
+
+function isNumber(value: unknown): boolean {
+  return typeof value === "number" || typeof value === "bigint" || value instanceof ExactNumber;
 }
 
 /** What a reference inside the same document means. */
@@ -44,7 +50,7 @@ export function draft(given: unknown, whole: unknown = given, depth = 0): unknow
       return "";
     case "number":
     case "integer":
-      return typeof schema.minimum === "number" ? schema.minimum : 0;
+      return isNumber(schema.minimum) ? schema.minimum : 0;
     case "boolean":
       return false;
     default:
@@ -55,7 +61,7 @@ export function draft(given: unknown, whole: unknown = given, depth = 0): unknow
 /** The text to begin with: always an object, as starts take nothing else. */
 export function draftText(schema: unknown): string {
   const value = draft(schema);
-  return JSON.stringify(isSchema(value) ? value : {}, null, 2);
+  return writeExact(isSchema(value) ? value : {}, 2);
 }
 
 /** A key by which the server knows the same start again. */

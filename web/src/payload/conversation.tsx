@@ -2,7 +2,7 @@
 
 import { useState } from "react";
 import { count } from "../format";
-import { FIRST_CHARS } from "./fold";
+import { entryCount, FIRST_CHARS } from "./fold";
 import { FoldedText } from "./folded-text";
 import { JsonTree } from "./json-tree";
 import styles from "./payload.module.css";
@@ -118,6 +118,6 @@ function Piece({ part, first }: { part: Part; first: number }) {
 
 function Value({ value, first }: { value: unknown; first: number }) {
   if (value === null || value === undefined || value === "") return null;
-  if (typeof value === "object") return <JsonTree value={value} />;
+  if (entryCount(value) !== undefined) return <JsonTree value={value} />;
   return <FoldedText text={String(value)} first={first} />;
 }

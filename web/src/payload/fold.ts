@@ -1,6 +1,6 @@
 /** How much of something large is shown: a beginning, and more in steps. Pure. */
 
-import { writeExact } from "./exact-json";
+import { ExactNumber, writeExact } from "./exact-json";
 
 /** Characters of a text that are shown at first, and in a compact place. */
 export const FIRST_CHARS = 4_000;
@@ -53,7 +53,7 @@ export function entriesOf(value: object): [string, unknown][] {
 
 /** How many entries something has; nothing for what has none by nature. */
 export function entryCount(value: unknown): number | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+  if (typeof value !== "object" || value === null || value instanceof ExactNumber) return undefined;
   return Array.isArray(value) ? value.length : Object.keys(value).length;
 }
 

@@ -5,6 +5,7 @@
 
 import { bytes } from "../format";
 import { parseExact } from "./exact-json";
+import { entryCount } from "./fold";
 
 /** A piece of a message. */
 export type Part =
@@ -35,7 +36,7 @@ export function readShape(payload: unknown): Shape {
   const chat = readChat(value);
   const isParsed = parsed !== undefined;
   if (chat) return { views: ["chat", "json", "text"], value, chat, isParsed };
-  if (typeof value === "object" && value !== null) return { views: ["json", "text"], value, isParsed };
+  if (entryCount(value) !== undefined) return { views: ["json", "text"], value, isParsed };
   return { views: ["text"], value, isParsed };
 }
 
@@ -247,5 +248,5 @@ function present(fields: Fields): Fields {
 }
 
 function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return entryCount(value) !== undefined && !Array.isArray(value);
 }

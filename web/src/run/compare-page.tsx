@@ -2,13 +2,13 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
-import { ApiFault, api, ask, type Shapes } from "../api/client";
+import { ApiFault, api, type Shapes } from "../api/client";
 import { count, dollars, duration, time } from "../format";
 import { Empty, Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
 import { Status } from "../parts/status";
 import { Wide } from "../parts/wide";
-import { parseExact } from "../payload/exact-json";
+import { askExact } from "../payload/ask-exact";
 import { Payload } from "../payload/payload";
 import { runLink } from "../runs/run-link";
 import styles from "./compare.module.css";
@@ -27,7 +27,7 @@ export default function ComparePage() {
   const asked = useQuery({
     queryKey: ["compare", a, aApp, b, bApp, projectId],
     queryFn: async ({ signal }) => {
-      const text = await ask(
+      return askExact<Comparison>(
         api.POST("/api/run/compare", {
           params: { query: projectId ? { project_id: projectId } : {} },
           body: {
@@ -40,7 +40,6 @@ export default function ComparePage() {
           parseAs: "text",
         }),
       );
-      return parseExact(text) as Comparison;
     },
     enabled: Boolean(a && b),
   });

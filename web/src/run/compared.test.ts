@@ -24,6 +24,13 @@ describe("a difference", () => {
     expect(said(null, null).text).toBe("neither is known");
   });
 
+  it("of counts beyond 2^53 is said too", () => {
+    const large = 9_007_199_254_740_993n as unknown as number;
+    expect(differenceSaid({ a: 0, b: large, delta: large, ratio: null }, String, "neither").text).toBe(
+      "+9007199254740992",
+    );
+  });
+
   it("that is large is a multiple, and a tiny one is still one", () => {
     expect([shareSaid(12.34), shareSaid(250), shareSaid(1.025), shareSaid(0.5), shareSaid(1.0001)]).toEqual([
       "12.3 ×",

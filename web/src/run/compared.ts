@@ -18,7 +18,8 @@ export function differenceSaid(
     return { text: a == null ? "only known of B" : "only known of A", verdict: "unknown" };
   }
   if (delta === 0) return { text: "the same", verdict: "same" };
-  const amount = `${delta > 0 ? "+" : "−"}${format(Math.abs(delta))}`;
+  // A very large count is read as a `bigint`.
+  const amount = `${delta > 0 ? "+" : "−"}${format(Math.abs(Number(delta)))}`;
   const share = ratio == null ? "" : ` (${shareSaid(ratio)})`;
   const verdict = wish === "neither" ? "other" : delta < 0 ? "better" : "worse";
   return { text: `${amount}${share}${verdict === "other" ? "" : `, B is ${verdict}`}`, verdict };

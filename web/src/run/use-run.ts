@@ -2,8 +2,9 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { ApiFault, api, ask, type Shapes } from "../api/client";
-import { parseExact } from "../payload/exact-json";
+import { askExact } from "../payload/ask-exact";
 import type { RunName } from "../runs/run-link";
+import { reserved } from "./reserved-id";
 import { isGoing } from "./time-scale";
 
 /** A whole run. */
@@ -36,14 +37,21 @@ function named({ run_id, app_id, project_id }: RunName) {
   };
 }
 
+/** Asks for a run; its payloads keep their numbers. */
+export async function askRun(name: RunName, signal: AbortSignal): Promise<RunDetail> {
+  refuse(reserved(name.run_id));
+  return askExact<RunDetail>(api.GET("/api/run/{run_id}", { params: named(name), signal, parseAs: "text" }));
+}
+
+function refuse(reason: string | undefined) {
+  if (reason !== undefined) throw new Error(reason);
+}
+
 /** The run; asked for again while it goes, while it is missing, and while something reported about it is awaited. */
 export function useRun(name: RunName, { isAwaiting = false, enabled = true } = {}) {
   return useQuery({
     queryKey: runKey(name),
-    queryFn: async ({ signal }) => {
-      const text = await ask(api.GET("/api/run/{run_id}", { params: named(name), signal, parseAs: "text" }));
-      return parseExact(text) as RunDetail;
-    },
+    queryFn: ({ signal }) => askRun(name, signal),
     enabled,
     refetchInterval: ({ state }) => {
       if (isMissing(state.error)) return state.errorUpdateCount < MISSING_TIMES ? MISSING_MS : false;
@@ -57,7 +65,10 @@ export function useRun(name: RunName, { isAwaiting = false, enabled = true } = {
 export function useTrace(name: RunName | undefined) {
   return useQuery({
     queryKey: ["trace", ...(name ? runKey(name) : [])],
-    queryFn: ({ signal }) => ask(api.GET("/api/run/{run_id}/tree", { params: named(name ?? { run_id: "" }), signal })),
+    queryFn: async ({ signal }) => {
+      refuse(reserved(name?.run_id ?? "", true));
+      return ask(api.GET("/api/run/{run_id}/tree", { params: named(name ?? { run_id: "" }), signal }));
+    },
     enabled: name !== undefined,
     refetchInterval: ({ state }) => {
       const spans = state.data?.data;
