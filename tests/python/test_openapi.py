@@ -53,8 +53,9 @@ def test_the_server_keeps_to_its_document(own_server, tmp_path):
     # A run under the id that the walk tries first, so that it meets one.
     own_server.report({"events": [{"name": "agent_call", "run_id": "0", "timestamp": "2026-11-20T10:00:00.000Z"}]})
     own_server.runs(1)
-    # Revoking has a test of its own: the walk would revoke the token it walks with.
+    # Two have a test of their own: the walk would revoke the token it walks with, and signs in with words it made up.
     arguments = ["--exclude-path", "/api/report", "--exclude-operation-id", "revoke_token"]
+    arguments += ["--exclude-operation-id", "sign_in"]
     output = run_schemathesis(own_server, tmp_path, own_server.token, 80, *arguments)
     assert "Authentication failed" not in output, output
 
@@ -64,5 +65,6 @@ def test_reporting_keeps_to_its_document(own_server, tmp_path):
     assert "Authentication failed" not in output, output
 
 
-def test_revoking_tokens_keeps_to_its_document(own_server, tmp_path):
-    run_schemathesis(own_server, tmp_path, own_server.token, 10, "--include-operation-id", "revoke_token", "--phases", "coverage,fuzzing")
+def test_revoking_tokens_and_signing_in_keep_to_their_document(own_server, tmp_path):
+    arguments = ["--include-operation-id", "revoke_token", "--include-operation-id", "sign_in"]
+    run_schemathesis(own_server, tmp_path, own_server.token, 10, *arguments, "--phases", "coverage,fuzzing")
