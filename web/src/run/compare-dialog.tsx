@@ -9,9 +9,9 @@ import { Dialog } from "../parts/dialog";
 import { Failure, Loading } from "../parts/notice";
 import { Status } from "../parts/status";
 import { Wide } from "../parts/wide";
+import { compareLink } from "../runs/run-link";
 import { runKey } from "../runs/use-runs";
 import { Said } from "./facts";
-import { compareLink } from "./run-address";
 import type { RunDetail } from "./use-run";
 
 const RECENT = 8;

@@ -3,10 +3,10 @@
 import { Link } from "react-router";
 import { count, dollars, duration, time } from "../format";
 import { Status } from "../parts/status";
+import { threadLink } from "../threads/thread-link";
 import { type Fact, Facts, Id, Said } from "./facts";
 import { costSaid, tokensSaid } from "./figures";
 import styles from "./run.module.css";
-import { threadLink } from "./run-address";
 import type { Marks } from "./use-marks";
 import type { RunDetail } from "./use-run";
 
@@ -31,7 +31,14 @@ export function RunHead({ run, projectId, marks }: Props) {
     [
       "Thread",
       run.thread_id && (
-        <Link to={threadLink(run.thread_id, run.app_id, projectId)}>
+        <Link
+          to={threadLink({
+            thread_id: run.thread_id,
+            app_id: run.app_id,
+            grouped_by: "thread_id",
+            project_id: projectId,
+          })}
+        >
           <Said text={run.thread_id} most={40} />
         </Link>
       ),

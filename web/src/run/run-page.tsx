@@ -9,11 +9,10 @@ import { Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
 import { Payload } from "../payload/payload";
 import type { View } from "../payload/shape";
-import { runLink } from "../runs/run-link";
+import { nameIn, runLink } from "../runs/run-link";
 import { Said } from "./facts";
 import styles from "./run.module.css";
 import { RunActions } from "./run-actions";
-import { runIdIn } from "./run-address";
 import { RunDetails } from "./run-details";
 import { RunErrorNotice } from "./run-error";
 import { RunEvents } from "./run-events";
@@ -31,7 +30,7 @@ export default function RunPage() {
   const { pathname } = useLocation();
   const { params } = useView();
   const name = {
-    run_id: runIdIn(pathname),
+    run_id: nameIn(pathname),
     app_id: params.get("app_id"),
     project_id: params.get("project_id"),
   };

@@ -1,7 +1,7 @@
 /** What is picked for comparison, and the way there. */
 
 import { Link } from "react-router";
-import { compareLink } from "./use-picks";
+import { compareLink } from "./run-link";
 import { type Run, runKey } from "./use-runs";
 
 type Props = { picks: Run[]; project: string | undefined; onClear: () => void };
@@ -9,7 +9,9 @@ type Props = { picks: Run[]; project: string | undefined; onClear: () => void };
 /** The bar; nothing while nothing is picked. */
 export function PickBar({ picks, project, onClear }: Props) {
   if (picks.length === 0) return null;
-  const link = compareLink(picks, project);
+  const [a, b] = picks;
+  // Two projects cannot be asked about at once.
+  const link = a && b && a.project_id === b.project_id ? compareLink(a, b, project) : undefined;
   return (
     <div className="notice row" role="status">
       <span className="grow">

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { nameIn } from "../runs/run-link";
 import { dayOf, itemsOf, partsOf, rateable } from "./conversation";
-import { threadLink, threadOfPath } from "./thread-link";
+import { threadLink } from "./thread-link";
 import type { Message } from "./use-threads";
 
 function message(event_id: string, role: string, run_id: string, timestamp = "2026-11-21T10:00:00.000Z"): Message {
@@ -80,11 +81,11 @@ describe("the address of a thread", () => {
         const address = new URL(threadLink({ thread_id, app_id: "a&b", grouped_by: "window" }), "http://x");
         // A path that is only dots is a step up, in every browser.
         fc.pre(!/^(\.|%2e){1,2}$/i.test(thread_id));
-        expect(threadOfPath(address.pathname)).toBe(thread_id);
+        expect(nameIn(address.pathname)).toBe(thread_id);
         expect(address.searchParams.get("app_id")).toBe("a&b");
       }),
     );
-    expect(threadOfPath("/threads/a%2Fb%252F")).toBe("a/b%2F");
-    expect(threadOfPath("/threads/100%")).toBe("100%");
+    expect(nameIn("/threads/a%2Fb%252F")).toBe("a/b%2F");
+    expect(nameIn("/threads/100%")).toBe("100%");
   });
 });

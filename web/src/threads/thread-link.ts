@@ -18,17 +18,3 @@ export function threadLink({ thread_id, app_id, grouped_by, project_id }: Thread
   if (project_id) params.set("project_id", project_id);
   return `${PLACE}${encodeURIComponent(thread_id)}${params.size > 0 ? `?${params}` : ""}`;
 }
-
-/**
- * The thread in the path of an address, as it is before anybody decoded it: a router's parameter cannot tell a slash
- * from a `%2F` that is part of a name.
- */
-export function threadOfPath(pathname: string): string {
-  const encoded = pathname.slice(PLACE.length).replace(/\/$/, "");
-  try {
-    return decodeURIComponent(encoded);
-  } catch {
-    // Written by hand, with a lone percent sign.
-    return encoded;
-  }
-}

@@ -6,9 +6,10 @@ import { ApiFault } from "../api/client";
 import { compact, count, dollars, time } from "../format";
 import { Empty, Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
+import { nameIn } from "../runs/run-link";
 import { MessageList } from "./message-list";
 import styles from "./thread.module.css";
-import { threadLink, threadOfPath } from "./thread-link";
+import { threadLink } from "./thread-link";
 import { type ThreadDetail, useThread, WINDOW } from "./use-threads";
 
 /** The page. */
@@ -16,7 +17,7 @@ export default function ThreadPage() {
   const { pathname } = useLocation();
   const [params] = useSearchParams();
   const name = {
-    thread_id: threadOfPath(pathname),
+    thread_id: nameIn(pathname),
     app_id: params.get("app_id"),
     grouped_by: params.get("grouped_by"),
     project_id: params.get("project_id"),
