@@ -1,18 +1,20 @@
 /** A model call in full: its prompt, its answer, its figures, and room for what one thinks of it. */
 
-import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "react-router";
 import { count, dollars, duration, time } from "../format";
 import { Failure, Loading } from "../parts/notice";
 import { Status } from "../parts/status";
 import { Payload } from "../payload/payload";
-import { askRun } from "../run/use-run";
+import { useRun } from "../run/use-run";
 import { type RunName, runLink } from "../runs/run-link";
 import { markOf, useMark } from "../runs/use-marks";
 import { type Run, runKey } from "../runs/use-runs";
 import styles from "./calls.module.css";
 import { VerdictButtons } from "./verdict-buttons";
+
+/** How long a call that was read stays as it is, for those who walk back and forth. */
+const STAY_MS = 30_000;
 
 type Props = {
   name: RunName;
@@ -23,15 +25,7 @@ type Props = {
 
 /** The pane. */
 export function CallPane({ name, listed, onClose }: Props) {
-  const query = {
-    ...(name.app_id ? { app_id: name.app_id } : {}),
-    ...(name.project_id ? { project_id: name.project_id } : {}),
-  };
-  const asked = useQuery({
-    queryKey: ["call", runKey({ ...query, app_id: name.app_id ?? "", run_id: name.run_id })],
-    queryFn: ({ signal }) => askRun(name, signal),
-    staleTime: 30_000,
-  });
+  const asked = useRun(name, { staleTime: STAY_MS });
   const run = listed ?? asked.data;
   return (
     <section className={styles.pane} aria-label="Chosen call">

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { ApiFault, api, ask, type Shapes } from "../api/client";
 import { askExact } from "../payload/ask-exact";
 import type { RunName } from "../runs/run-link";
+import { runKey } from "../runs/use-runs";
 import { reserved } from "./reserved-id";
 import { isGoing } from "./time-scale";
 
@@ -20,9 +21,9 @@ const MISSING_TIMES = 150;
 /** How often it is looked whether the run shows what was just reported about it. */
 const AWAITED_MS = 1_000;
 
-/** The key under which a run is kept. */
-export function runKey({ run_id, app_id, project_id }: RunName) {
-  return ["run", run_id, app_id ?? null, project_id ?? null] as const;
+/** Under what a run or its trace is kept. By its id alone, all that may be it are found. */
+function keptAs(what: "run" | "trace", name: RunName | undefined) {
+  return [what, name?.run_id, name && runKey(name)] as const;
 }
 
 function isMissing(error: unknown): boolean {
@@ -38,7 +39,7 @@ function named({ run_id, app_id, project_id }: RunName) {
 }
 
 /** Asks for a run; its payloads keep their numbers. */
-export async function askRun(name: RunName, signal: AbortSignal): Promise<RunDetail> {
+async function askRun(name: RunName, signal: AbortSignal): Promise<RunDetail> {
   refuse(reserved(name.run_id));
   return askExact<RunDetail>(api.GET("/api/run/{run_id}", { params: named(name), signal, parseAs: "text" }));
 }
@@ -48,11 +49,12 @@ function refuse(reason: string | undefined) {
 }
 
 /** The run; asked for again while it goes, while it is missing, and while something reported about it is awaited. */
-export function useRun(name: RunName, { isAwaiting = false, enabled = true } = {}) {
+export function useRun(name: RunName, { isAwaiting = false, enabled = true, staleTime = 5_000 } = {}) {
   return useQuery({
-    queryKey: runKey(name),
+    queryKey: keptAs("run", name),
     queryFn: ({ signal }) => askRun(name, signal),
     enabled,
+    staleTime,
     refetchInterval: ({ state }) => {
       if (isMissing(state.error)) return state.errorUpdateCount < MISSING_TIMES ? MISSING_MS : false;
       if (isAwaiting) return AWAITED_MS;
@@ -64,7 +66,7 @@ export function useRun(name: RunName, { isAwaiting = false, enabled = true } = {
 /** The run and everything below it; asked for again while anything in it goes. */
 export function useTrace(name: RunName | undefined) {
   return useQuery({
-    queryKey: ["trace", ...(name ? runKey(name) : [])],
+    queryKey: keptAs("trace", name),
     queryFn: async ({ signal }) => {
       refuse(reserved(name?.run_id ?? "", true));
       return ask(api.GET("/api/run/{run_id}/tree", { params: named(name ?? { run_id: "" }), signal }));

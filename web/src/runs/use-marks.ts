@@ -85,7 +85,6 @@ export function useMark(onDone?: (act: Act) => void) {
             refetchType: "none",
           });
         }
-        void client.invalidateQueries({ queryKey: ["call", runKey(run)] });
         void client.invalidateQueries({ queryKey: ["run", run.run_id] });
         void client.invalidateQueries({ queryKey: ["run-count"] });
         void client.invalidateQueries({ queryKey: ["threads"] });
