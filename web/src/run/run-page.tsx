@@ -7,6 +7,7 @@ import { count } from "../format";
 import { useKeys } from "../parts/keys";
 import { Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
+import { Tabs } from "../parts/tabs";
 import { Payload } from "../payload/payload";
 import type { View } from "../payload/shape";
 import { nameIn, runLink } from "../runs/run-link";
@@ -125,27 +126,20 @@ function Found({ name, run, marks }: FoundProps) {
       {run.also_in_apps && run.also_in_apps.length > 0 && <OtherApps run={run} projectId={projectId} />}
       <RunHead run={run} projectId={projectId} marks={marks} />
       {run.error && tab !== "trace" && <RunErrorNotice error={run.error} />}
-      <div className={styles.tabs} role="tablist" aria-label="Parts of the run">
-        {TABS.map((one) => (
-          <button
-            key={one}
-            type="button"
-            role="tab"
-            id={`tab-${one}`}
-            aria-selected={one === tab}
-            aria-controls="tab-panel"
-            onClick={() => setView({ tab: one })}
-          >
-            {titles[one]}
-          </button>
-        ))}
-        {isGoing(run) && (
-          <span className="soft small pulse" role="status" style={{ alignSelf: "center", paddingLeft: 10 }}>
-            Still going, shown as it goes
-          </span>
-        )}
-      </div>
-      <div className={styles.tabPanel} role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
+      <Tabs
+        label="Parts of the run"
+        tabs={TABS.map((one) => ({ id: one, label: titles[one] }))}
+        chosen={tab}
+        onChoose={(one) => setView({ tab: one })}
+        fills
+        beside={
+          isGoing(run) && (
+            <span className="soft small pulse" role="status">
+              Still going, shown as it goes
+            </span>
+          )
+        }
+      >
         {tab === "trace" && <Trace trace={trace} run={run} projectId={projectId} />}
         {tab === "payload" && (
           <div className={styles.twoSides}>
@@ -159,7 +153,7 @@ function Found({ name, run, marks }: FoundProps) {
         )}
         {tab === "details" && <RunDetails run={run} projectId={projectId} marks={marks} />}
         {tab === "events" && <RunEvents run={run} />}
-      </div>
+      </Tabs>
     </Page>
   );
 }
