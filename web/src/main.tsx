@@ -2,12 +2,13 @@
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { App, fetchPages } from "./app";
+import { App, fetchPageOf, fetchPages } from "./app";
 import { applyTheme, storedTheme } from "./shell/theme";
 import "./style/tokens.css";
 import "./style/base.css";
 
 applyTheme(storedTheme());
+fetchPageOf(window.location.pathname);
 
 const root = document.getElementById("root");
 if (root) {

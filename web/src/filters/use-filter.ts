@@ -7,6 +7,11 @@ import { apiQuery, type Range, type RunFilter, readFilter, readRange, writeFilte
 /** What a page knows of its filter, and how it changes it. */
 export type RunView = ReturnType<typeof useRunFilter>;
 
+/** What is in the address now: what was chosen a moment ago may be there, and not yet in the page. */
+function addressNow(): URLSearchParams {
+  return new URLSearchParams(window.location.search);
+}
+
 /** The filter, the range, the query for the server, and how to change them. A change is a step in the history. */
 export function useRunFilter() {
   const [params, setParams] = useSearchParams();
@@ -18,14 +23,14 @@ export function useRunFilter() {
   const query = useMemo(() => apiQuery(filter, range, Date.now()), [filter, range]);
   const setFilter = useCallback(
     (change: (filter: RunFilter) => RunFilter, step: { replace?: boolean } = {}) =>
-      setParams((now) => writeFilter(change(readFilter(now)), now), { replace: step.replace ?? false }),
+      setParams(() => writeFilter(change(readFilter(addressNow())), addressNow()), { replace: step.replace ?? false }),
     [setParams],
   );
   /** Sets or (with nothing) removes other parts of the view, such as `sort`. */
   const setView = useCallback(
     (view: Record<string, string | undefined>, step: { replace?: boolean } = {}) =>
-      setParams((now) => {
-        const next = new URLSearchParams(now);
+      setParams(() => {
+        const next = addressNow();
         for (const [name, value] of Object.entries(view)) {
           if (value) next.set(name, value);
           else next.delete(name);

@@ -6,15 +6,13 @@ const LARGE =
   '{"id":12345678901234567890,"list":[-9007199254740993,9007199254740991,1.5,1e30],"text":"12345678901234567890"}';
 
 describe("JSON with large whole numbers", () => {
-  it("comes back as it was, where the engine can", () => {
-    const canBeExact = "rawJSON" in JSON;
+  it("comes back as it was", () => {
     const read = parseExact(LARGE);
-    expect(writeExact(read)).toBe(canBeExact ? LARGE.replace("1e30", "1e+30") : JSON.stringify(JSON.parse(LARGE)));
-    if (canBeExact)
-      expect(read).toMatchObject({
-        id: 12345678901234567890n,
-        list: [-9007199254740993n, 9007199254740991, 1.5, 1e30],
-      });
+    expect(writeExact(read)).toBe(LARGE.replace("1e30", "1e+30"));
+    expect(read).toMatchObject({
+      id: 12345678901234567890n,
+      list: [-9007199254740993n, 9007199254740991, 1.5, 1e30],
+    });
   });
 
   it("is otherwise JSON as anywhere", () => {
@@ -26,7 +24,7 @@ describe("JSON with large whole numbers", () => {
     );
   });
 
-  it.runIf("rawJSON" in JSON)("keeps fractions and powers that no number of JavaScript's is", () => {
+  it("keeps fractions and powers that no number of JavaScript's is", () => {
     const odd = [
       "1e400",
       "-1e400",
@@ -57,7 +55,7 @@ describe("JSON with large whole numbers", () => {
     expect(performance.now() - started).toBeLessThan(2_000);
   });
 
-  it.runIf("rawJSON" in JSON)("changes no finite number", () => {
+  it("changes no finite number", () => {
     fc.assert(
       fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
         const read = parseExact(`[${JSON.stringify(value)},1e400]`) as [number | bigint];
