@@ -114,6 +114,8 @@ describe("a server that restarts", () => {
     const visitor = await Visitor.signedIn(browser, server);
     const { page } = visitor;
     await visitor.goto("/runs");
+    // The other pages come while nothing else is to be done.
+    await page.waitForLoadState("networkidle");
     await server.kill();
     await page.getByRole("link", { name: "Threads" }).click();
     await page.getByRole("status").getByText("Trying again").waitFor();

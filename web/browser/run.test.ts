@@ -126,6 +126,8 @@ describe("a trace", () => {
     await panel.getByText("Stack").click();
     await panel.getByText("tools.py:42").waitFor();
     await panel.getByRole("button", { name: "Zoom to its time" }).click();
+    // Controls write the address when the hand rests.
+    await page.waitForURL((url) => url.searchParams.get("errors") === "true" && url.searchParams.has("zoom"));
     await page.reload();
     await panel.getByText("no answer within 30 s").waitFor();
     expect(await page.getByLabel("Errors only").isChecked()).toBe(true);
