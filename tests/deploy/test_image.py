@@ -81,6 +81,12 @@ def test_the_build_takes_the_lock_files(stages):
     assert any("npm ci " in line for line in stages["engine"].all("RUN"))
 
 
+def test_the_program_holds_the_pages_that_are_built_beside_it(stages):
+    assert any("npm ci " in line for line in stages["web"].all("RUN"))
+    copied = stages["build"].all("COPY")
+    assert copied.index("--from=web /web/dist/ web/dist/") > copied.index(". .")
+
+
 def test_images_begin_empty_run_as_a_user_by_number_and_say_how_they_are(image, commands):
     assert image.base == "scratch"
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", image.last("USER"))
@@ -115,7 +121,7 @@ def test_what_is_copied_from_the_repository_exists_and_reaches_the_builder(stage
             assert (ROOT / path).is_file() and path in kept
     # Whatever the workspace is made of has to be there, and nothing else does.
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["members"]
-    assert set(workspace) <= set(kept) and "deploy/image" in kept
+    assert set(workspace) <= set(kept) and {"deploy/image", "web"} <= set(kept)
 
 
 def lay_out(root, *libraries):
