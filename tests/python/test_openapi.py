@@ -56,13 +56,14 @@ def test_the_server_keeps_to_its_document(own_server, tmp_path):
     # Two have a test of their own: the walk would revoke the token it walks with, and signs in with words it made up.
     arguments = ["--exclude-path", "/api/report", "--exclude-operation-id", "revoke_token"]
     arguments += ["--exclude-operation-id", "sign_in"]
-    output = run_schemathesis(own_server, tmp_path, own_server.token, 80, *arguments)
-    assert "Authentication failed" not in output, output
+    run_schemathesis(own_server, tmp_path, own_server.token, 80, *arguments)
+    # Otherwise the walk was in front of a closed door from some step on.
+    assert own_server.get("/api/internal/tokens", secret=own_server.token).ok
 
 
 def test_reporting_keeps_to_its_document(own_server, tmp_path):
-    output = run_schemathesis(own_server, tmp_path, own_server.key, 30, "--include-path", "/api/report")
-    assert "Authentication failed" not in output, output
+    run_schemathesis(own_server, tmp_path, own_server.key, 30, "--include-path", "/api/report")
+    assert own_server.report({"events": []}).ok
 
 
 def test_revoking_tokens_and_signing_in_keep_to_their_document(own_server, tmp_path):
