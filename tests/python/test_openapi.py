@@ -46,7 +46,6 @@ def run_schemathesis(server, tmp_path, secret, seconds, *arguments):
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-30000:] + done.stderr[-5000:]
     assert server.get("/health/ready").ok
-    return done.stdout
 
 
 def test_the_server_keeps_to_its_document(own_server, tmp_path):
