@@ -16,8 +16,9 @@ const APPEARS_WITHIN_MS = 20_000;
 export function launch(): Promise<Browser> {
   const path = process.env.SPINDLE_CHROMIUM ?? CHROMIUM.find(existsSync);
   if (!path) throw new Error("no chromium here: `make chromium` says how to get it");
-  // As root there is no sandbox; pages come from our own server only.
-  return chromium.launch({ executablePath: path, args: ["--no-sandbox", "--force-color-profile=srgb"] });
+  // As root there is no sandbox; pages come from our own server only. Shared memory is small in containers.
+  const args = ["--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb"];
+  return chromium.launch({ executablePath: path, args });
 }
 
 /** How somebody looks at the pages. */
