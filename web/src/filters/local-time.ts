@@ -16,21 +16,12 @@ export function milliseconds(value: string | undefined, end = false): number | u
   return at !== undefined && end && /^\d{4}-\d{2}-\d{2}$/.test(value ?? "") ? at + 86_400_000 - 1 : at;
 }
 
-/** The value of a field; nothing where the filter holds no time. */
-export function toField(value: string | undefined): string {
-  const at = value ? moment(value) : undefined;
-  return at ? shown(at) : "";
-}
-
-function shown(at: Date): string {
-  const day = `${String(at.getFullYear()).padStart(4, "0")}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-}
-
-/** The same of a bound in milliseconds. */
+/** The value of a field for a bound in milliseconds; nothing where the filter holds no time. */
 export function fieldOf(ms: number | undefined): string {
   const at = new Date(ms ?? Number.NaN);
-  return Number.isNaN(at.getTime()) ? "" : shown(at);
+  if (Number.isNaN(at.getTime())) return "";
+  const day = `${String(at.getFullYear()).padStart(4, "0")}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
 /** What the filter holds for a field's value; nothing for an empty or unfinished one. */

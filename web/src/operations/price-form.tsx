@@ -4,6 +4,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { api, ask } from "../api/client";
 import { Confirm, Dialog } from "../parts/dialog";
+import { FormEnd } from "../parts/form-end";
 import { Failure } from "../parts/notice";
 import styles from "./operations.module.css";
 import { type Field, isGood, type PriceFields, type PriceRow, priceBody, priceFault, priceFields } from "./price-body";
@@ -124,20 +125,13 @@ export function PriceForm({ of, model: given = "", onSet, onRemove, onClose }: P
             />
           ))}
         </div>
-        {save.isError && <Failure error={save.error} />}
-        <div className="row">
-          <button type="submit" className="primary" disabled={save.isPending}>
-            {save.isPending ? "Saving…" : "Save"}
-          </button>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
+        <FormEnd error={save.error} isPending={save.isPending} verb="Save" meanwhile="Saving…" onCancel={onClose}>
           {onRemove && (
             <button type="button" className="danger" onClick={onRemove}>
               Remove this price
             </button>
           )}
-        </div>
+        </FormEnd>
       </form>
     </Dialog>
   );

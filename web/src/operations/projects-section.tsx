@@ -5,6 +5,7 @@ import { useState } from "react";
 import { api, ask, type Shapes } from "../api/client";
 import { time } from "../format";
 import { Dialog } from "../parts/dialog";
+import { FormEnd } from "../parts/form-end";
 import { Failure, Loading } from "../parts/notice";
 import styles from "./operations.module.css";
 import { WideTable } from "./wide-table";
@@ -150,15 +151,7 @@ function ProjectForm({ of, onClose }: { of: Project | undefined; onClose: () => 
         {keyless.trim() !== "" && (
           <p className="notice warn">Whoever knows the name of such an app can report events for it.</p>
         )}
-        {save.isError && <Failure error={save.error} />}
-        <div className="row">
-          <button type="submit" className="primary" disabled={save.isPending}>
-            {save.isPending ? "Saving…" : "Save"}
-          </button>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-        </div>
+        <FormEnd error={save.error} isPending={save.isPending} verb="Save" meanwhile="Saving…" onCancel={onClose} />
       </form>
     </Dialog>
   );

@@ -6,11 +6,12 @@ import { Link } from "react-router";
 import { ApiFault, api, ask, type Shapes } from "../api/client";
 import { useRole } from "../api/session";
 import { Failure } from "../parts/notice";
+import { randomId } from "../parts/random-id";
 import { runLink } from "../runs/run-link";
 import { JsonEditor, syntaxFault, type TextFault } from "./json-editor";
 import { nodeAt, pointerSteps, readJson } from "./json-text";
 import { instanceLink } from "./process-link";
-import { draftText, newKey, violations } from "./start-input";
+import { draftText, violations } from "./start-input";
 
 type Props = { build: Shapes["Build"]; process: Shapes["Process"] };
 
@@ -22,7 +23,7 @@ export function StartForm({ build, process }: Props) {
   const sent = useRef<{ text: string; key: string }>(null);
   const start = useMutation({
     mutationFn: () => {
-      if (sent.current?.text !== text) sent.current = { text, key: newKey() };
+      if (sent.current?.text !== text) sent.current = { text, key: randomId() };
       const path = { appId: build.appId, buildId: build.buildId, processDefinitionName: process.name };
       return ask(
         api.POST("/rtm/api/runtime/app/{appId}/build/{buildId}/process-name/{processDefinitionName}/start", {

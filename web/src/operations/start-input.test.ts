@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { draft, draftText, newKey, violations } from "./start-input";
+import { randomId } from "../parts/random-id";
+import { draft, draftText, violations } from "./start-input";
 
 describe("the draft of an input", () => {
   it("has each property by its type, or as the schema says by example", () => {
@@ -44,8 +45,8 @@ describe("the draft of an input", () => {
 
 describe("a start", () => {
   it("has a key of its own", () => {
-    expect(newKey()).not.toBe(newKey());
-    expect(newKey().length).toBeGreaterThanOrEqual(32);
+    expect(randomId()).not.toBe(randomId());
+    expect(randomId().length).toBeGreaterThanOrEqual(32);
   });
 
   it("that does not conform says where, whatever the answer looks like", () => {

@@ -64,13 +64,6 @@ export function draftText(schema: unknown): string {
   return writeExact(isSchema(value) ? value : {}, 2);
 }
 
-/** A key by which the server knows the same start again. */
-export function newKey(): string {
-  // `randomUUID` is there in secure contexts only, and people have servers without a certificate.
-  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 /** A place where an input does not conform to the schema. */
 export type Violation = { path: string; message: string };
 

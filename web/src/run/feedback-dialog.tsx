@@ -2,7 +2,7 @@
 
 import { useState } from "react";
 import { Dialog } from "../parts/dialog";
-import { Failure } from "../parts/notice";
+import { FormEnd } from "../parts/form-end";
 import { type Act, isSame, type Rating } from "../runs/marks";
 import { markOf } from "../runs/use-marks";
 import type { Marks } from "./use-marks";
@@ -58,15 +58,13 @@ export function FeedbackDialog({ run, marks, onClose }: Props) {
             onChange={(event) => setComment(event.target.value)}
           />
         </label>
-        {feedback.isError && <Failure error={feedback.error} />}
-        <div className="row">
-          <button type="submit" className="primary" disabled={feedback.isPending}>
-            {feedback.isPending ? "Sending…" : "Give feedback"}
-          </button>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-        </div>
+        <FormEnd
+          error={feedback.error}
+          isPending={feedback.isPending}
+          verb="Give feedback"
+          meanwhile="Sending…"
+          onCancel={onClose}
+        />
       </form>
     </Dialog>
   );

@@ -3,6 +3,7 @@
 import { useState } from "react";
 import { ago, time } from "../format";
 import { Dialog } from "../parts/dialog";
+import { FormEnd } from "../parts/form-end";
 import { Failure } from "../parts/notice";
 import { isSame, type Rating } from "../runs/marks";
 import styles from "./thread.module.css";
@@ -99,15 +100,7 @@ function CommentDialog({ runId, feedback, sending, onClose }: DialogProps) {
           Comment
           <textarea rows={4} maxLength={10_000} value={comment} onChange={(event) => setComment(event.target.value)} />
         </label>
-        {own?.error && <Failure error={own.error} />}
-        <div className="row">
-          <button type="submit" className="primary" disabled={isBusy}>
-            {isBusy ? "Sending…" : "Send"}
-          </button>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-        </div>
+        <FormEnd error={own?.error} isPending={isBusy} verb="Send" meanwhile="Sending…" onCancel={onClose} />
       </form>
     </Dialog>
   );
