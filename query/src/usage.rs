@@ -98,6 +98,19 @@ pub(crate) async fn costs(
     Ok(asked.report(grouping.by, found))
 }
 
+/// How runs went, in these groups.
+async fn activity_by(
+    by: GroupBy,
+    state: &QueryState,
+    caller: &Caller,
+    pairs: &Pairs,
+) -> Result<Json<Report<Activity>>, Refusal> {
+    let asked = Asked::read(caller, pairs, &["interval"])?;
+    let grouping = asked.grouping(by);
+    let found = state.store().activity(asked.scope(), grouping).await?;
+    Ok(asked.report(grouping.by, found))
+}
+
 /// Model calls by model
 ///
 /// Runs of the type `llm`: calls, errors, latencies, tokens, cost. Without `from` it looks at the 30 days before `to`, or before now.
@@ -126,10 +139,7 @@ pub(crate) async fn models(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Activity>>, Refusal> {
-    let asked = Asked::read(&caller, &pairs, &["interval"])?;
-    let grouping = asked.grouping(GroupBy::Model);
-    let found = state.store().activity(asked.scope(), grouping).await?;
-    Ok(asked.report(grouping.by, found))
+    activity_by(GroupBy::Model, &state, &caller, &pairs).await
 }
 
 /// Runs by agent
@@ -160,10 +170,7 @@ pub(crate) async fn agents(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Activity>>, Refusal> {
-    let asked = Asked::read(&caller, &pairs, &["interval"])?;
-    let grouping = asked.grouping(GroupBy::Agent);
-    let found = state.store().activity(asked.scope(), grouping).await?;
-    Ok(asked.report(grouping.by, found))
+    activity_by(GroupBy::Agent, &state, &caller, &pairs).await
 }
 
 /// Runs by user
@@ -194,10 +201,7 @@ pub(crate) async fn users(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Activity>>, Refusal> {
-    let asked = Asked::read(&caller, &pairs, &["interval"])?;
-    let grouping = asked.grouping(GroupBy::UserEmail);
-    let found = state.store().activity(asked.scope(), grouping).await?;
-    Ok(asked.report(grouping.by, found))
+    activity_by(GroupBy::UserEmail, &state, &caller, &pairs).await
 }
 
 /// Runs by app
@@ -229,10 +233,7 @@ pub(crate) async fn apps(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Activity>>, Refusal> {
-    let asked = Asked::read(&caller, &pairs, &["interval"])?;
-    let grouping = asked.grouping(GroupBy::AppId);
-    let found = state.store().activity(asked.scope(), grouping).await?;
-    Ok(asked.report(grouping.by, found))
+    activity_by(GroupBy::AppId, &state, &caller, &pairs).await
 }
 
 /// Failed runs by reason
