@@ -195,21 +195,50 @@ async fn all_are_known(server: &Server) {
         .await;
 }
 
-/// What a cache of one kind holds over all processes, once they say something that fits.
+/// What a cache of one kind holds over all processes.
+async fn entries(server: &Server, name: &str) -> u64 {
+    let list = list(server).await;
+    let parts = list["data"][0]["parts"].as_array().unwrap().iter();
+    let named = parts.filter(|part| part["name"] == name);
+    named.map(|part| part["entries"].as_u64().unwrap()).sum()
+}
+
+/// Returns once a cache of one kind holds over all processes what fits.
 async fn until_entries(server: &Server, name: &str, fits: impl Fn(u64) -> bool) {
     server
         .until(
             "the cache holds what it should",
             VISIBLE_WITHIN,
-            async || {
-                let list = list(server).await;
-                let parts = list["data"][0]["parts"].as_array().unwrap().iter();
-                let named = parts.filter(|part| part["name"] == name);
-                let entries: u64 = named.map(|part| part["entries"].as_u64().unwrap()).sum();
-                fits(entries).then_some(())
-            },
+            async || fits(entries(server, name).await).then_some(()),
         )
         .await;
+}
+
+/// Reports runs until all of them are hot. A worker forgets its runs when partitions come or go: one that joins the
+/// group later than the others makes them forget what they were told before.
+async fn until_hot(server: &Server, begun: &[Value]) {
+    const STORED: &str = "spindle_processor_stored_events_total";
+    let deadline = Instant::now() + VISIBLE_WITHIN;
+    let mut reported = server.metric(STORED).await;
+    loop {
+        let answer = server.report(begun).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        reported += begun.len() as f64;
+        server
+            .until("all events are stored", VISIBLE_WITHIN, async || {
+                (server.metric(STORED).await >= reported).then_some(())
+            })
+            .await;
+        // A process says every few seconds what its caches hold.
+        let said = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < said {
+            if entries(server, "hot_runs").await >= begun.len() as u64 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(Instant::now() < deadline, "the runs do not stay hot");
+    }
 }
 
 async fn rows(server: &Server) -> Vec<Row> {
@@ -498,9 +527,7 @@ async fn hot_runs_are_forgotten_and_load_goes_on_as_if_nothing_had_happened_p2_p
         let runs = names.iter();
         runs.map(|run| event("hot", run, name, ms)).collect()
     };
-    let begun = server.report(&of("agent_start", 0)).await.unwrap();
-    assert_eq!(begun.status(), StatusCode::OK);
-    until_entries(&server, "hot_runs", |entries| entries >= RUNS as u64).await;
+    until_hot(&server, &of("agent_start", 0)).await;
     clear(&server).await;
     until_entries(&server, "hot_runs", |entries| entries == 0).await;
     until_entries(&server, "credentials", |entries| entries > 0).await;
