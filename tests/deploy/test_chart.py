@@ -1,5 +1,6 @@
 """The Helm chart, linted and rendered by Helm's own code, and what it renders against the schemas of Kubernetes."""
 
+import json
 import pathlib
 import re
 import tomllib
@@ -234,12 +235,29 @@ def test_monitoring_is_that_of_compose(everything):
     assert dashboard == (DEPLOY / "grafana" / "spindle.json").read_text()
 
 
-def test_the_ingress_sends_reports_to_ingest_and_the_rest_to_query(everything):
+def test_the_ingress_sends_events_to_ingest_the_rest_to_query_and_shows_nothing_of_the_inside(everything):
     (rule,) = find(everything, "Ingress")["spec"]["rules"]
     services = {one["metadata"]["name"] for one in everything if one["kind"] == "Service"}
-    paths = {path["path"]: path["backend"]["service"]["name"] for path in rule["http"]["paths"]}
-    query = "spin-spindle-query"
-    assert paths == {"/api/report": "spin-spindle-ingest", "/api": query, "/docs": query} and set(paths.values()) <= services
+    routes = [(path["path"], path["pathType"], path["backend"]["service"]["name"]) for path in rule["http"]["paths"]]
+    assert {service for _, _, service in routes} <= services
+
+    def tier(address):
+        """The longest path that fits decides."""
+        fitting = [
+            (len(path), service)
+            for path, kind, service in routes
+            if address == path or (kind == "Prefix" and address.startswith(path + "/"))
+        ]
+        return max(fitting)[1].removeprefix("spin-spindle-") if fitting else None
+
+    document = json.loads((DEPLOY.parent / "web" / "openapi.json").read_text())
+    for path, operations in document["paths"].items():
+        tags = {tag for operation in operations.values() for tag in operation["tags"]}
+        inside, events = "health" in tags, "events" in tags
+        assert tier(path) == (None if inside else "ingest" if events else "query"), path
+    pages = (DEPLOY.parent / "query" / "src" / "page.rs").read_text().split("pub const PAGES")[1].split("];")[0]
+    for page in ["", "docs", "assets/index.js", "favicon.svg", *re.findall(r'"([a-z-]+)"', pages)]:
+        assert tier(f"/{page}") == "query", page
 
 
 def test_the_defaults_of_the_chart_are_no_weaker_than_those_of_the_program(rendered):
