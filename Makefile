@@ -13,7 +13,9 @@ PYTHON ?= python3
 MVN ?= mvn
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
-.PHONY: run build engine web openapi kafka kafka-jars lint test test-rust test-python test-deploy test-web bench bench-distributed clean
+RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
+
+.PHONY: run build engine web openapi kafka kafka-jars lint test binary test-rust test-python test-deploy test-web bench bench-distributed clean
 
 run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	target/release/spindle serve
@@ -58,23 +60,25 @@ lint: $(WEB_TOOLS) ## Formatting and lints, warnings as errors.
 test: engine kafka-jars web lint test-rust ## Everything; what CI runs.
 	$(MAKE) -j2 test-python test-web test-deploy
 
+# Twice as many at a time as there are cores: half of their time they wait, for brokers and for time-outs.
 test-rust: engine kafka-jars
-	cargo test --locked --workspace
+	RUST_TEST_THREADS=$(RUST_TEST_THREADS) cargo test --locked --workspace
+
+# The debug binary as the tests in Rust want it: built alone it has other features, and is built again for them.
+binary:
+	cargo test --locked --workspace --no-run
 
 # The real clients live in an environment of their own: their pinned dependencies exclude those of the test tools.
-test-python: engine kafka-jars $(VENV)/ready $(CLIENTS)/ready
-	cargo test --locked --workspace --test live --no-run
+test-python: engine kafka-jars binary $(VENV)/ready $(CLIENTS)/ready
 	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
 
 # The web UI: its logic, and its pages in a real browser against the real binary.
-test-web: engine web
+test-web: engine web binary
 	cd web && npm test
-	cargo build --locked --workspace --bin spindle
 	cd web && SPINDLE_CHROMIUM=$$(browser/chromium.sh) SPINDLE_BIN=target/debug/spindle npm run test:browser
 
 # Images, compose, chart, alerts and dashboard, as far as they can be checked without an engine that runs containers.
-test-deploy: engine $(DEPLOY)/ready $(DEPLOY_TOOLS)/ready
-	cargo build --locked --workspace --bin spindle
+test-deploy: engine binary $(DEPLOY)/ready $(DEPLOY_TOOLS)/ready
 	SPINDLE_BIN=target/debug/spindle DEPLOY_TOOLS=$(DEPLOY_TOOLS) $(DEPLOY)/bin/python -m pytest -p no:cacheprovider -ra tests/deploy
 
 $(VENV)/ready: tests/python/requirements.txt
