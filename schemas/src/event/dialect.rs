@@ -52,6 +52,8 @@ struct Naming<'a> {
     thread_id: Option<Cow<'a, str>>,
     message: Option<Message<'a>>,
     judgement: Option<Judgement<'a>>,
+    /// Who the user is where no address is given.
+    user_id: Named<'a>,
 }
 
 impl<'a> Fields<'a> {
@@ -67,6 +69,7 @@ impl<'a> Fields<'a> {
 fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
     let names_of_the_other_dialect = [
         ("app", fields.old_app.take()),
+        ("userId", fields.old_user_id.take()),
         ("event", fields.old_event.take()),
         ("runId", fields.old_run_id.take()),
         ("parentRunId", fields.old_parent_run_id.take()),
@@ -116,6 +119,7 @@ fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
         thread_id: values::id(("thread_id", fields.thread_id))?,
         message,
         judgement,
+        user_id: ("userId", None),
         name,
     };
     let tokens = Tokens {
@@ -183,7 +187,13 @@ fn read_old(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
     } else {
         None
     };
+    // The id these clients give a user is nearly always there, the address seldom. Below the root of a trace an id alone
+    // would hide the address that the root has; and an end may name another id than the start.
+    let is_root = values::parent_id(("parentRunId", fields.old_parent_run_id))?.is_none();
+    let names_user = custom == Some(Custom::Chat) || (is_root && event.as_deref() == Some("start"));
+    let user_id = fields.old_user_id.filter(|_| names_user);
     let naming = Naming {
+        user_id: ("userId", user_id),
         name,
         custom,
         run_name,
@@ -248,13 +258,13 @@ fn finish<'a>(
             .filter(|text| is_name(text)),
         user => user,
     };
-    let user_email = match (user_email, fields.old_user_properties) {
-        (None, properties @ Some(_)) => values::object(("userProps", properties))
-            .ok()
-            .and_then(|pairs| lookup(&pairs, "email").and_then(as_text))
-            .filter(|text| is_name(text)),
-        (user, _) => user,
-    };
+    let user_email = user_email
+        .or_else(|| {
+            let properties = values::object(("userProps", fields.old_user_properties)).ok()?;
+            lookup(&properties, "email").and_then(as_text)
+        })
+        .or_else(|| naming.user_id.1.and_then(values::as_label))
+        .filter(|text| is_name(text));
     let mut tags = values::tags(("tags", fields.tags))?;
     tags.extend(values::tags(("threadTags", fields.old_thread_tags))?);
     if lookup(&metadata, "tags").is_some_and(|value| value.get().starts_with('[')) {
@@ -272,11 +282,13 @@ fn finish<'a>(
     );
     let mut others = fields.others;
     // Kept for whoever reads the run, though they mean nothing to Spindle.
-    others.extend(
-        fields
-            .old_user_properties
-            .map(|value| (Cow::Borrowed("userProps"), value)),
-    );
+    let user = [
+        ("userId", fields.old_user_id),
+        ("userProps", fields.old_user_properties),
+    ];
+    for (name, value) in user {
+        others.extend(value.map(|value| (Cow::Borrowed(name), value)));
+    }
     Ok(Event {
         name: naming.name,
         custom: naming.custom,

@@ -75,6 +75,7 @@ fields! {
     old_parent_run_id = "parentRunId",
     old_app = "app" | "appId",
     old_event = "event",
+    old_user_id = "userId",
     old_user_properties = "userProps",
     old_tokens = "tokensUsage",
     old_thread_tags = "threadTags",

@@ -119,6 +119,51 @@ fn an_event_of_the_old_clients_means_the_same() {
 }
 
 #[test]
+fn an_old_client_s_user_is_the_address_or_at_the_root_of_a_trace_the_id() {
+    let base = json!({"type": "agent", "runId": "r", "timestamp": "2026-11-20T14:42:21.941Z"});
+    let email = json!({"email": "ada@example.com"});
+    for (fields, user) in [
+        (json!({"event": "start", "userId": "u-1"}), Some("u-1")),
+        (json!({"event": "start", "userId": 42}), Some("42")),
+        (
+            json!({"event": "start", "userId": "u-1", "userProps": {"name": "Ada"}}),
+            Some("u-1"),
+        ),
+        (
+            json!({"event": "start", "userId": "u-1", "userProps": email}),
+            Some("ada@example.com"),
+        ),
+        (
+            json!({"event": "start", "userId": "u-1", "parentRunId": "None"}),
+            Some("u-1"),
+        ),
+        (
+            json!({"event": "start", "userId": "u-1", "parentRunId": "p"}),
+            None,
+        ),
+        (json!({"event": "start", "userId": {"id": 1}}), None),
+        (json!({"event": "end", "userId": "u-1"}), None),
+        (
+            json!({"event": "chat", "type": "thread", "userId": "u-1", "parentRunId": "t", "message": {"role": "user", "content": "hi"}}),
+            Some("u-1"),
+        ),
+    ] {
+        let mut event = base.clone();
+        for (key, value) in fields.as_object().unwrap() {
+            event[key] = value.clone();
+        }
+        check(&event, |read| {
+            let read = read.unwrap();
+            assert_eq!(read.user_email.as_deref(), user, "{event}");
+            assert!(
+                read.others.iter().any(|(key, _)| key == "userId"),
+                "{event}"
+            );
+        });
+    }
+}
+
+#[test]
 fn custom_events_of_both_dialects_are_recognised() {
     for (fields, custom) in [
         (json!({"name": "saved"}), Some(Custom::Saved)),

@@ -23,6 +23,13 @@ pub fn as_text(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<String>(raw).ok().map(Cow::Owned)
 }
 
+/// A string, or a number as it is written: clients give users both as ids.
+pub(crate) fn as_label(value: &RawValue) -> Option<Cow<'_, str>> {
+    let raw = value.get();
+    let is_number = raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    as_text(value).or_else(|| is_number.then_some(Cow::Borrowed(raw)))
+}
+
 /// Optional text of at most `limit` bytes; empty text is "not given".
 pub(crate) fn text<'a>(
     (name, value): Named<'a>,
