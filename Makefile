@@ -13,8 +13,6 @@ PYTHON ?= python3
 MVN ?= mvn
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
-RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
-
 .PHONY: run build engine web openapi kafka kafka-jars lint test binary test-rust test-python test-deploy test-web bench bench-distributed clean
 
 run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
@@ -60,9 +58,8 @@ lint: $(WEB_TOOLS) ## Formatting and lints, warnings as errors.
 test: engine kafka-jars web lint test-rust ## Everything; what CI runs.
 	$(MAKE) -j2 test-python test-web test-deploy
 
-# Twice as many at a time as there are cores: half of their time they wait, for brokers and for time-outs.
 test-rust: engine kafka-jars
-	RUST_TEST_THREADS=$(RUST_TEST_THREADS) cargo test --locked --workspace
+	cargo test --locked --workspace
 
 # The debug binary as the tests in Rust want it: built alone it has other features, and is built again for them.
 binary:
