@@ -72,11 +72,13 @@ impl Appender {
         now_ms: i64,
     ) -> Result<(), LogError> {
         let Payload {
+            project: named,
             app,
             events,
             bytes,
             start,
         } = payload;
+        let project = named.as_ref().unwrap_or(project);
         let header = RecordHeader {
             project: project.clone(),
             app,

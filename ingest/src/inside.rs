@@ -7,6 +7,7 @@ use schemas::start::Start;
 
 use crate::auth::Reporter;
 use crate::body::Received;
+use crate::named_keys::NamedKeys;
 use crate::plan::Apps;
 use crate::report::Batch;
 use crate::state::IngestState;
@@ -56,7 +57,8 @@ impl IngestState {
             return Err(Fault::unavailable(message, 1));
         }
         let received = Received { bytes, reservation };
-        let mut batch = Batch::read(received, Apps::AnyOr(app.clone())).await?;
+        let mut batch =
+            Batch::read(received, Apps::AnyOr(app.clone(), NamedKeys::default())).await?;
         if let Some(start) = start {
             batch.carry(start);
         }

@@ -29,6 +29,7 @@ mod error;
 mod in_flight;
 mod inside;
 mod metrics;
+mod named_keys;
 mod plan;
 mod rate;
 mod report;
@@ -72,7 +73,10 @@ pub fn openapi() -> OpenApi {
 
 fn routes() -> OpenApiRouter<IngestState> {
     let (schemas, paths, methods) = routes!(report::report);
-    OpenApiRouter::new().routes((schemas, paths, methods.fallback(report::method_not_allowed)))
+    let report = (schemas, paths, methods.fallback(report::method_not_allowed));
+    let (schemas, paths, methods) = routes!(report::runs);
+    let runs = (schemas, paths, methods.fallback(report::method_not_allowed));
+    OpenApiRouter::new().routes(report).routes(runs)
 }
 
 fn cors(origins: &[String]) -> Option<CorsLayer> {

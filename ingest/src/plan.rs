@@ -1,16 +1,19 @@
 //! What becomes of a body: pure, from bytes to the payloads of log records and the list of rejections.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use bytes::Bytes;
 use schemas::batch;
 use schemas::event::EventFault;
 use schemas::fault::Fault;
-use schemas::ids::AppId;
+use schemas::ids::{AppId, ProjectId};
 use schemas::limits;
 use schemas::start::Start;
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use crate::named_keys::{self, NamedKeys};
 
 const PAYLOAD_HEAD: &[u8] = b"{\"events\":[";
 const PAYLOAD_TAIL: &[u8] = b"]}";
@@ -18,8 +21,9 @@ const PAYLOAD_TAIL: &[u8] = b"]}";
 /// How an event without an app of its own gets one.
 #[derive(Clone, Debug)]
 pub(crate) enum Apps {
-    /// Events may be of any app, and are of this one when they name none.
-    AnyOr(AppId),
+    /// Events may be of any app, and are of this one when they name none. Where one names an API key as its app, the
+    /// key says whose it is.
+    AnyOr(AppId, NamedKeys),
     /// There is no key to say whose they are: all events must name the same app, the first one's.
     OnlyFirst,
 }
@@ -35,6 +39,8 @@ pub(crate) struct Plan {
 /// What one log record will carry.
 #[derive(Debug)]
 pub(crate) struct Payload {
+    /// The project of the key that its events name as their app; `None` for the one that reports.
+    pub(crate) project: Option<ProjectId>,
     pub(crate) app: AppId,
     pub(crate) events: u32,
     /// `{"events": [...]}`.
@@ -100,26 +106,29 @@ pub(crate) fn plan(body: Bytes, apps: &Apps, now_ms: i64) -> Result<Plan, Fault>
         Err(fault) => sorter.rejections.add(slot.index, fault),
     })?;
     let Sorter {
-        apps,
+        owners,
         mut events,
         rejections,
+        has_keys,
         ..
     } = sorter;
     let accepted = events.len();
-    let payloads = match apps.as_slice() {
-        [app] if rejections.count == 0 && body.len() <= limits::RECORD_BYTES => {
+    let is_whole = rejections.count == 0 && !has_keys && body.len() <= limits::RECORD_BYTES;
+    let payloads = match owners.as_slice() {
+        [owner] if is_whole => {
             vec![Payload {
-                app: app.clone(),
+                project: owner.project.clone(),
+                app: owner.app.clone(),
                 events: count(accepted),
                 bytes: body.clone(),
                 start: None,
             }]
         }
         _ => {
-            events.sort_by_key(|event| event.app);
+            events.sort_by_key(|event| event.owner);
             events
-                .chunk_by(|a, b| a.app == b.app)
-                .flat_map(|of_app| copies(&apps[of_app[0].app], of_app))
+                .chunk_by(|a, b| a.owner == b.owner)
+                .flat_map(|of_one| copies(&owners[of_one[0].owner], of_one))
                 .collect()
         }
     };
@@ -130,76 +139,110 @@ pub(crate) fn plan(body: Bytes, apps: &Apps, now_ms: i64) -> Result<Plan, Fault>
     })
 }
 
-/// A good event: which app, by its place in the list of them, and its own bytes.
+/// Whose an event is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Owner {
+    /// `None` for the project that reports.
+    pub(crate) project: Option<ProjectId>,
+    pub(crate) app: AppId,
+}
+
+/// A good event: whose, by its place in the list of them, and its bytes: its own, but for one that named a key.
 struct Good<'a> {
-    app: usize,
-    raw: &'a str,
+    owner: usize,
+    raw: Cow<'a, str>,
 }
 
 struct Sorter<'a> {
     rule: &'a Apps,
-    apps: Vec<AppId>,
-    /// Where each app stands in `apps`.
-    places: HashMap<AppId, usize>,
+    owners: Vec<Owner>,
+    /// Where each stands in `owners`.
+    places: HashMap<Owner, usize>,
     last: usize,
     events: Vec<Good<'a>>,
     rejections: Rejections,
+    /// Whether an event names a key: the body is not kept as it is.
+    has_keys: bool,
 }
 
 impl<'a> Sorter<'a> {
     fn new(rule: &'a Apps) -> Self {
         Self {
             rule,
-            apps: Vec::new(),
+            owners: Vec::new(),
             places: HashMap::new(),
             last: 0,
             events: Vec::new(),
             rejections: Rejections::default(),
+            has_keys: false,
         }
     }
 
     fn good(&mut self, index: usize, raw: &'a str, app: Option<&str>) {
         let name = match (app, self.rule) {
-            (Some(name), _) => name,
-            (None, Apps::AnyOr(app)) => app.as_str(),
-            (None, Apps::OnlyFirst) => return self.not_allowed(index, "names no app"),
-        };
-        let app = match self.apps.get(self.last) {
-            Some(app) if app.as_str() == name => self.last,
-            Some(_) if matches!(self.rule, Apps::OnlyFirst) => {
-                return self.not_allowed(index, "names another app than the first event");
+            (Some(name), Apps::AnyOr(_, keys)) if named_keys::is_key(name) => {
+                return self.named_by_key(index, raw, (name, keys));
             }
-            _ => self.place(name),
+            (Some(name), _) => name,
+            (None, Apps::AnyOr(app, _)) => app.as_str(),
+            (None, Apps::OnlyFirst) => {
+                return self.not_allowed(index, NO_KEY, "names no app");
+            }
         };
-        self.last = app;
-        self.events.push(Good { app, raw });
+        let place = match self.owners.get(self.last) {
+            Some(owner) if owner.project.is_none() && owner.app.as_str() == name => self.last,
+            Some(_) if matches!(self.rule, Apps::OnlyFirst) => {
+                let what = "names another app than the first event";
+                return self.not_allowed(index, NO_KEY, what);
+            }
+            _ => self.place(Owner {
+                project: None,
+                app: AppId::new(name),
+            }),
+        };
+        self.keep(place, Cow::Borrowed(raw));
     }
 
-    fn place(&mut self, name: &str) -> usize {
-        let app = AppId::new(name);
-        let next = self.apps.len();
-        let place = *self.places.entry(app.clone()).or_insert(next);
+    /// The key is a secret: in what is kept, the app stands in its place.
+    fn named_by_key(&mut self, index: usize, raw: &'a str, (key, keys): (&str, &NamedKeys)) {
+        self.has_keys = true;
+        let (Some(owner), true) = (keys.owner(key), raw.contains(key)) else {
+            let what = "names an API key as its app";
+            return self.not_allowed(index, UNKNOWN_KEY, what);
+        };
+        let raw = named_keys::without(raw, key, &owner.app);
+        let place = self.place(owner.clone());
+        self.keep(place, Cow::Owned(raw));
+    }
+
+    fn keep(&mut self, owner: usize, raw: Cow<'a, str>) {
+        self.last = owner;
+        self.events.push(Good { owner, raw });
+    }
+
+    fn place(&mut self, owner: Owner) -> usize {
+        let next = self.owners.len();
+        let place = *self.places.entry(owner.clone()).or_insert(next);
         if place == next {
-            self.apps.push(app);
+            self.owners.push(owner);
         }
         place
     }
 
-    fn not_allowed(&mut self, index: usize, rest: &str) {
-        let message =
-            format!("events[{index}] {rest}, and the request has no API key that says whose it is");
-        self.rejections.add(
-            index,
-            EventFault {
-                code: "app_not_allowed",
-                message,
-            },
-        );
+    fn not_allowed(&mut self, index: usize, why: &str, what: &str) {
+        let fault = EventFault {
+            code: "app_not_allowed",
+            message: format!("events[{index}] {what}, and {why}"),
+        };
+        self.rejections.add(index, fault);
     }
 }
 
+const NO_KEY: &str = "the request has no API key that says whose it is";
+const UNKNOWN_KEY: &str = "that key is not known, was revoked, or may not report";
+
 /// Puts events of one app together, each payload no longer than a record may be.
-fn copies<'a>(app: &'a AppId, events: &'a [Good<'a>]) -> impl Iterator<Item = Payload> + 'a {
+fn copies<'a>(owner: &'a Owner, events: &'a [Good<'a>]) -> impl Iterator<Item = Payload> + 'a {
     let mut rest = events;
     std::iter::from_fn(move || {
         let mut bytes = PAYLOAD_HEAD.len() + PAYLOAD_TAIL.len();
@@ -225,7 +268,8 @@ fn copies<'a>(app: &'a AppId, events: &'a [Good<'a>]) -> impl Iterator<Item = Pa
         }
         payload.extend_from_slice(PAYLOAD_TAIL);
         Some(Payload {
-            app: app.clone(),
+            project: owner.project.clone(),
+            app: owner.app.clone(),
             events: count(now.len()),
             bytes: payload.into(),
             start: None,

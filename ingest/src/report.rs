@@ -1,4 +1,4 @@
-//! `POST /api/report`: from a request to an answer.
+//! `POST /api/report`, and the same under lunary's path: from a request to an answer.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use crate::auth::{self, Presented, Reporter};
 use crate::body::{self, Bounds, Received};
 use crate::error::Refusal;
+use crate::named_keys::NamedKeys;
 use crate::plan::{self, Apps, Plan, Rejection};
 use crate::rate::Rates;
 use crate::state::{IngestState, Parts};
@@ -105,6 +106,43 @@ pub(crate) struct FaultBody {
     security(("bearer" = []))
 )]
 pub(crate) async fn report(State(state): State<IngestState>, request: Request) -> Response {
+    answer(&state, request).await
+}
+
+/// Report events, for lunary
+///
+/// `/api/report` under the path to which later lunary clients post: the same events, checks and answer. Where an event
+/// names an API key as its `appId`, as these clients do, that key says whose the event is, and is not kept.
+#[utoipa::path(
+    post,
+    path = "/v1/runs/ingest",
+    operation_id = "ingest_runs",
+    tag = "older clients",
+    request_body(
+        content = ReportBody,
+        description = "As of `/api/report`: at most 10 MiB decompressed unless configured otherwise, one event at most 1 MiB."
+    ),
+    responses(
+        (status = 200, description = "The accepted events are durable; the others are listed", body = Report),
+        (status = 400, description = "Not JSON, not `{\"events\": [...]}`, or a query parameter", body = FaultBody),
+        (status = 401, description = "No API key, or one that is not known", body = FaultBody),
+        (status = 403, description = "The credential may not report", body = FaultBody),
+        (status = 408, description = "The body did not arrive in time", body = FaultBody),
+        (status = 413, description = "The body is over the limit, decompressed", body = FaultBody),
+        (status = 415, description = "Not JSON in UTF-8, or an unknown encoding", body = FaultBody),
+        (status = 429, description = "The key is over its rate", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 500, description = "The server failed", body = FaultBody),
+        (status = 503, description = "The event log is full or away, or too much is being received at once", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
+    ),
+    security(("bearer" = []))
+)]
+pub(crate) async fn runs(State(state): State<IngestState>, request: Request) -> Response {
+    answer(&state, request).await
+}
+
+async fn answer(state: &IngestState, request: Request) -> Response {
     let started = Instant::now();
     let metrics = &state.0.metrics;
     let (head, mut body) = request.into_parts();
@@ -128,7 +166,8 @@ async fn accept(parts: &Arc<Parts>, head: &Head, body: &mut Body) -> Result<Repo
             let credential = auth::authenticate(&*parts.auth, &secrets).await?;
             let reporter = auth::reporter(&credential)?;
             let received = receive(parts, head, body, parts.config.body_bytes).await?;
-            let apps = Apps::AnyOr(reporter.default_app.clone());
+            let keys = NamedKeys::look_up(&*parts.auth, &received.bytes, &reporter).await?;
+            let apps = Apps::AnyOr(reporter.default_app.clone(), keys);
             let batch = Batch::read(received, apps).await?;
             batch
                 .append(parts, reporter, parts.key_rates.as_ref())
@@ -243,6 +282,13 @@ impl Batch {
             rates.take(&reporter.key_id, accepted + rejections.count)?;
         }
         let project = reporter.project.clone();
+        let by_project: Vec<_> = payloads
+            .iter()
+            .map(|payload| {
+                let project = payload.project.as_ref().unwrap_or(&project).clone();
+                (project, u64::from(payload.events))
+            })
+            .collect();
         if !payloads.is_empty() {
             // A task of its own: a client that leaves now does not stop an append half-way, uncounted.
             let appender = Arc::clone(&parts.appender);
@@ -253,7 +299,9 @@ impl Batch {
             });
             append.await.map_err(|error| broken_off(&error))??;
         }
-        parts.metrics.accepted.add(&project, accepted as u64);
+        for (project, events) in by_project {
+            parts.metrics.accepted.add(&project, events);
+        }
         for (code, count) in &rejections.by_code {
             parts.metrics.rejected(code, *count);
         }

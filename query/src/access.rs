@@ -257,6 +257,14 @@ impl Caller {
         &self.credential
     }
 
+    /// The secret of whoever presented an API key: what lunary's Python client hashes into its ids.
+    pub(crate) fn key(&self) -> Option<&str> {
+        match (&*self.credential, &self.shown) {
+            (Credential::Key { .. }, Shown::Secret(secret)) => Some(secret.reveal()),
+            _ => None,
+        }
+    }
+
     /// The same caller now; `None` when the credential was revoked or has ended.
     pub(crate) async fn again(&self, state: &QueryState) -> Result<Option<Self>, StoreError> {
         Ok(match examine(state, &self.shown).await? {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod chat;
+pub(crate) mod items;
 mod whole;
 
 use axum::Json;

@@ -28,9 +28,11 @@ mod detail;
 pub mod docs;
 mod error;
 mod export;
+mod greeting;
 mod judge;
 mod letters;
 mod live;
+mod lunary;
 pub mod page;
 mod params;
 pub mod platform;
@@ -93,6 +95,12 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(usage::errors))
         .routes(routes!(dataset::list))
         .routes(routes!(dataset::export))
+        .routes(routes!(dataset::items::items))
+        .routes(routes!(greeting::app))
+        .routes(routes!(lunary::score::score))
+        .routes(routes!(lunary::feedback::newest_feedback))
+        .routes(routes!(lunary::templates::one))
+        .routes(routes!(lunary::templates::all))
         .routes(routes!(session::who, session::sign_in, session::sign_out))
         .routes(routes!(admin::projects::list, admin::projects::put))
         .routes(routes!(admin::keys::list, admin::keys::make))

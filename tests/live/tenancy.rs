@@ -11,8 +11,11 @@ crate::harness::both_ways!(
 
 /// What has other methods than GET. The test fails when there is a new one, until somebody says here how it is shown
 /// that it keeps to its project.
-const WRITES: [&str; 20] = [
+const WRITES: [&str; 22] = [
     "/api/report",
+    // The same handler; ingest/tests/report has the keys that its events name.
+    "/v1/runs/ingest",
+    "/v1/runs/{run_id}/score",
     "/api/run/compare",
     // Reaches what its token reaches; query/tests/it has it.
     "/api/session",
@@ -36,6 +39,8 @@ const WRITES: [&str; 20] = [
     "/api/platform/app/{appId}/build/{buildId}",
     "/rtm/api/runtime/app/{appId}/build/{buildId}/process-name/{processDefinitionName}/start",
 ];
+/// A tag that both projects have.
+const SHARED_TAG: &str = "golden";
 /// Tells what everybody may know, or never ends and is read below.
 const NOT_WALKED: [&str; 3] = ["/docs", "/metrics", "/api/run/live"];
 
@@ -45,7 +50,7 @@ async fn report(server: &Server, key: &str, word: &str) {
     parent["input"] = json!({"text": word});
     parent["agent"] = json!(format!("agent-{word}"));
     parent["user_email"] = json!(format!("{word}@example.com"));
-    parent["tags"] = json!([word]);
+    parent["tags"] = json!([word, SHARED_TAG]);
     parent["metadata"] = json!({"word": word});
     parent["thread_id"] = json!("thread-1");
     let mut child = event("shared", "run-2", "llm_call", 5);
@@ -115,13 +120,22 @@ async fn two_projects_with_the_same_ids_never_see_each_other_through_any_endpoin
         until_told(&server, key, "/api/thread/thread-1", word).await;
         // What people do reaches the run of their project, though the other's has the same ids.
         let judged = json!({"rating": "positive", "comment": format!("{word} it is")});
-        for (act, body) in [("feedback", Some(judged)), ("save", None)] {
-            let path = format!("/api/run/run-2/{act}?app_id=shared");
+        for (run, act, body) in [
+            ("run-2", "feedback", Some(judged)),
+            ("run-2", "save", None),
+            ("run-1", "save", None),
+        ] {
+            let path = format!("/api/run/{run}/{act}?app_id=shared");
             let (status, body) = server.ask(Method::POST, key, &path, body).await;
             assert_eq!(status, StatusCode::ACCEPTED, "{path}: {body}");
         }
+        let scored = json!({"label": word, "value": 0.5});
+        let path = "/v1/runs/run-2/score";
+        let (status, body) = server.ask(Method::PATCH, key, path, Some(scored)).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {body}");
         until_told(&server, key, "/api/dataset", word).await;
         until_told(&server, key, "/api/run/run-2", &format!("{word} it is")).await;
+        until_told(&server, key, "/api/run/run-2", &format!("{word} = 0.5")).await;
     }
 
     let (_, document) = server.get("/api/openapi.json").await;
@@ -142,7 +156,9 @@ async fn two_projects_with_the_same_ids_never_see_each_other_through_any_endpoin
         for run in ["run-1", "run-2"] {
             let path = path
                 .replace("{run_id}", run)
-                .replace("{thread_id}", "thread-1");
+                .replace("{thread_id}", "thread-1")
+                // The tag that the other project's saved run has.
+                .replace("{slug}", SHARED_TAG);
             for (key, other, other_word) in
                 [(&ours, "theirs", "blueberry"), (&theirs, "ours", "apricot")]
             {
@@ -175,6 +191,8 @@ async fn two_projects_with_the_same_ids_never_see_each_other_through_any_endpoin
         "/api/thread",
         "/api/dataset",
         "/api/dataset/export",
+        "/v1/datasets/golden",
+        "/v1/runs/run-2/feedback",
         "/api/analytics/usage/models",
         "/api/analytics/usage/agents",
         "/api/analytics/usage/users",

@@ -17,7 +17,7 @@ fn body(events: &[String]) -> Bytes {
 }
 
 fn any() -> Apps {
-    Apps::AnyOr(AppId::new("default"))
+    Apps::AnyOr(AppId::new("default"), NamedKeys::default())
 }
 
 fn planned(body: &Bytes) -> Plan {

@@ -17,16 +17,28 @@ use schemas::ids::{AppId, ProjectId};
 use serde_json::Value;
 use tower::ServiceExt;
 
-/// Knows the secrets `report`, `read`, `both`, `token`, and the app `listed` without one; `broken` cannot be looked up.
+/// A key of the project `acme`, one of `other`, one of `other` that may only read, and one of nobody: of the form that
+/// keys have.
+pub(crate) const OWN_KEY: &str = "sp_key_000000000000000000000000000000000000000000000001";
+pub(crate) const OTHER_KEY: &str = "sp_key_000000000000000000000000000000000000000000000002";
+pub(crate) const READING_KEY: &str = "sp_key_000000000000000000000000000000000000000000000003";
+pub(crate) const NOBODYS_KEY: &str = "sp_key_000000000000000000000000000000000000000000000004";
+
+/// Knows the secrets `report`, `read`, `both`, `token`, the keys above, and the app `listed` without one; `broken` cannot
+/// be looked up.
 pub(crate) struct FakeAuth {
     pub(crate) keyless: bool,
 }
 
 fn key(id: &str, scopes: &[Scope]) -> Arc<Credential> {
+    key_of(("acme", "main"), id, scopes)
+}
+
+fn key_of((project, app): (&str, &str), id: &str, scopes: &[Scope]) -> Arc<Credential> {
     Arc::new(Credential::Key {
         id: id.to_owned(),
-        project: ProjectId::new("acme"),
-        default_app: AppId::new("main"),
+        project: ProjectId::new(project),
+        default_app: AppId::new(app),
         scopes: scopes.to_vec(),
     })
 }
@@ -45,6 +57,9 @@ impl Authenticator for FakeAuth {
                 projects: None,
                 expires_at_ms: None,
             })),
+            OWN_KEY => Some(key("k4", &[Scope::Report])),
+            OTHER_KEY => Some(key_of(("other", "theirs"), "k5", &[Scope::Report])),
+            READING_KEY => Some(key_of(("other", "theirs"), "k6", &[Scope::Read])),
             "broken" => return Err(AuthUnavailable),
             _ => None,
         })

@@ -7,4 +7,5 @@ mod credentials;
 mod fixture;
 mod inside;
 mod log_away;
+mod older;
 mod secrecy;

@@ -11,8 +11,8 @@ const EXPORTS_AT_ONCE: usize = 4;
 /// Seconds after which a client may ask again when all are taken.
 const BUSY_RETRY_S: u32 = 15;
 
-/// What is read for: the formats, and the report on one.
-const FORMATS: [&str; 5] = ["jsonl", "openai-jsonl", "csv", "parquet", "check"];
+/// What is read for: the formats, the report on one, and the items of a dataset.
+const FORMATS: [&str; 6] = ["jsonl", "openai-jsonl", "csv", "parquet", "check", "items"];
 
 /// The places for exports, and their counters.
 #[derive(Clone)]

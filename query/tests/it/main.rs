@@ -12,6 +12,7 @@ mod exports;
 mod jobs;
 mod judge;
 mod live;
+mod lunary;
 mod page;
 mod pipeline;
 mod prices;

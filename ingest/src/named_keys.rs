@@ -1,0 +1,147 @@
+//! API keys that events name where others name their app.
+//!
+//! To lunary's Python client (1.4.41, `open_thread` and the handlers with an `app_id`) the key is the app: it writes
+//! the key into `appId`, and one batch, sent with the first event's key, may hold events with the keys of several
+//! projects. A key is a credential wherever it stands, so such an event belongs to the project of the key it names,
+//! and to that project's own app; a key that is not known is a reason to reject the event. What is kept holds the
+//! app's name in place of the key, because a secret must not be shown with the run (X2).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use schemas::credential::Credential;
+use schemas::fault::Fault;
+use schemas::ids::AppId;
+
+use crate::auth::{self, Authenticator, Reporter};
+use crate::plan::Owner;
+
+/// How every API key begins.
+const PREFIX: &str = "sp_key_";
+/// Hexadecimal digits after it.
+const DIGITS: usize = 48;
+/// Different keys looked up for one body: a program has a handful of projects, and a stranger's body is not to cost
+/// more lookups than that (X1). Events that name further ones are rejected.
+const KEYS_PER_BODY: usize = 16;
+
+/// The keys that a body names, as far as they are good, and whose events with them are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NamedKeys(HashMap<String, Owner>);
+
+impl NamedKeys {
+    /// Looks up the keys of a body.
+    ///
+    /// # Errors
+    /// 503 when they cannot be looked up now.
+    pub(crate) async fn look_up(
+        auth: &dyn Authenticator,
+        body: &[u8],
+        reporter: &Reporter,
+    ) -> Result<Self, Fault> {
+        let mut owners = HashMap::new();
+        for key in named(body) {
+            let found = auth.authenticate(key).await.map_err(auth::unavailable)?;
+            if let Some(owner) = found.and_then(|credential| owner(&credential, reporter)) {
+                owners.insert(key.to_owned(), owner);
+            }
+        }
+        Ok(Self(owners))
+    }
+
+    /// Whose the events are that name this key.
+    pub(crate) fn owner(&self, key: &str) -> Option<&Owner> {
+        self.0.get(key)
+    }
+}
+
+/// Of a key that may report. The reporter's own project is not named: its events go with the others.
+fn owner(credential: &Arc<Credential>, reporter: &Reporter) -> Option<Owner> {
+    let named = auth::reporter(credential).ok()?;
+    Some(Owner {
+        project: (named.project != reporter.project).then_some(named.project),
+        app: named.default_app,
+    })
+}
+
+/// Whether this is written as a key.
+pub(crate) fn is_key(text: &str) -> bool {
+    text.strip_prefix(PREFIX).is_some_and(|digits| {
+        digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+/// An event's bytes with the name of the app wherever the key stands.
+pub(crate) fn without(raw: &str, key: &str, app: &AppId) -> String {
+    // As it is written inside of a JSON text.
+    let name = serde_json::Value::from(app.as_str()).to_string();
+    let inner = name
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    raw.replace(key, inner.unwrap_or_default())
+}
+
+/// The different keys that stand in a body as JSON texts of their own, in order, at most [`KEYS_PER_BODY`].
+fn named(body: &[u8]) -> Vec<&str> {
+    let mut keys = Vec::new();
+    let opening = format!("\"{PREFIX}");
+    for at in memchr::memmem::find_iter(body, opening.as_bytes()) {
+        let from = at + 1;
+        let to = from + PREFIX.len() + DIGITS;
+        let (Some(text), Some(b'"')) = (body.get(from..to), body.get(to)) else {
+            continue;
+        };
+        let key = std::str::from_utf8(text).ok().filter(|text| is_key(text));
+        if let Some(key) = key.filter(|key| !keys.contains(key)) {
+            keys.push(key);
+            if keys.len() == KEYS_PER_BODY {
+                break;
+            }
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> String {
+        format!("{PREFIX}{number:048x}")
+    }
+
+    #[test]
+    fn keys_are_told_from_other_names() {
+        assert!(is_key(&key(1)));
+        let short = &key(1)[..54];
+        for other in ["", "sp_key_", "support", short, &format!("{}0", key(1))] {
+            assert!(!is_key(other), "{other}");
+        }
+        assert!(!is_key(&key(1).replace('1', "g")));
+    }
+
+    #[test]
+    fn the_keys_of_a_body_are_found_once_each_and_not_without_bound() {
+        let body = format!(
+            r#"{{"appId":"{}","input":"my key is {}","app":"{}","x":"{}"}}"#,
+            key(1),
+            key(2),
+            key(3),
+            key(1)
+        );
+        assert_eq!(named(body.as_bytes()), [key(1), key(3)]);
+        assert_eq!(named(&body.as_bytes()[..30]), [""; 0], "cut inside");
+        let many: Vec<String> = (0..40)
+            .map(|number| format!("\"{}\"", key(number)))
+            .collect();
+        assert_eq!(named(many.join(",").as_bytes()).len(), KEYS_PER_BODY);
+    }
+
+    #[test]
+    fn an_event_is_kept_without_the_key_and_stays_json() {
+        let raw = format!(r#"{{"appId":"{0}","input":"{0}!"}}"#, key(7));
+        let kept = without(&raw, &key(7), &AppId::new("a \\ \"b\""));
+        let read: serde_json::Value = serde_json::from_str(&kept).unwrap();
+        assert_eq!(read["appId"], "a \\ \"b\"");
+        assert!(!kept.contains(PREFIX));
+    }
+}
