@@ -2,6 +2,7 @@
 
 VENV := target/venv
 CLIENTS := target/clients
+CLIENT_PYTHON := target/client-python
 DEPLOY := target/deploy-checks
 DEPLOY_TOOLS := target/deploy-tools
 KAFKA := deploy/kafka/target/libs/.ready
@@ -13,7 +14,7 @@ PYTHON ?= python3
 MVN ?= mvn
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
-.PHONY: run build engine web openapi kafka kafka-jars lint test binary test-rust test-python test-deploy test-web bench bench-distributed clean
+.PHONY: run build engine web openapi kafka kafka-jars lint test binary test-rust test-python test-deploy test-web bench bench-distributed clean test-client-python
 
 run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	target/release/spindle serve
@@ -69,6 +70,12 @@ binary:
 test-python: engine kafka-jars binary $(VENV)/ready $(CLIENTS)/ready
 	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
 
+# The Python library: types, lints, and tests against servers that misbehave, the packages it observes and the real binary.
+test-client-python: engine binary $(CLIENT_PYTHON)/ready
+	cd clients/python && ../../$(CLIENT_PYTHON)/bin/ruff check . && ../../$(CLIENT_PYTHON)/bin/ruff format --check .
+	cd clients/python && ../../$(CLIENT_PYTHON)/bin/python -m mypy
+	cd clients/python && SPINDLE_BIN=target/debug/spindle ../../$(CLIENT_PYTHON)/bin/python -m pytest
+
 # The web UI: its logic, and its pages in a real browser against the real binary.
 test-web: engine web binary
 	cd web && npm test
@@ -86,6 +93,11 @@ $(VENV)/ready: tests/python/requirements.txt
 $(CLIENTS)/ready: tests/python/clients.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+$(CLIENT_PYTHON)/ready: clients/python/requirements.txt
+	$(PYTHON) -m venv --clear $(CLIENT_PYTHON)
+	$(CLIENT_PYTHON)/bin/python -m pip install $(PIP_FLAGS) -r $<
 	@touch $@
 
 $(DEPLOY)/ready: tests/deploy/requirements.txt

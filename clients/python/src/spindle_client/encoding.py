@@ -1,0 +1,78 @@
+"""From an event in the queue to its JSON: what is done in the background because it takes time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from datetime import datetime, timezone
+from typing import Any
+
+from . import capture
+from .buffer import Event
+
+NAME_BYTES = 480
+"""Bytes of a name, an app, a tag; the server takes 512 with the phase of the event."""
+ID_BYTES = 256
+TAGS = 64
+FROZEN = ("input", "output", "metadata")
+"""The fields that hold frozen values."""
+CUT_BYTES = 16 << 10
+"""To how much input, output and metadata are cut in an event that is too large as a whole."""
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class TooLargeError(ValueError):
+    """The event does not fit, even with everything cut."""
+
+
+class Encoder:
+    """Gives each event an id of its own and writes it.
+
+    Ids of one process sort in the order of the events: the server takes them where two times are equal.
+    """
+
+    def __init__(self, value_bytes: int, event_bytes: int) -> None:
+        self._value_bytes = value_bytes
+        self._event_bytes = event_bytes
+        self._process = os.urandom(10).hex()
+        self._numbers = itertools.count(1)
+
+    def encode(self, event: Event) -> bytes:
+        """The JSON of an event, at most as long as one may be."""
+        base, phase, seconds, more = event
+        made = {**base, **more}
+        made["name"] += phase
+        made["timestamp"] = iso(seconds)
+        made["event_id"] = f"{self._process}{next(self._numbers):012x}"
+        line = self._write(made, self._value_bytes)
+        # Text may be several times longer as JSON than in memory.
+        if len(line) > self._event_bytes:
+            line = self._write(made, min(CUT_BYTES, self._value_bytes))
+        if len(line) > self._event_bytes:
+            raise TooLargeError(f"an event of {len(line)} bytes")
+        return line
+
+    def _write(self, event: dict[str, Any], value_bytes: int) -> bytes:
+        made = dict(event)
+        for name in FROZEN:
+            if name in made:
+                made[name] = capture.thaw(made[name], value_bytes)
+        # Halves of surrogate pairs are text in Python and nowhere else.
+        return _encode(made).encode("utf-8", "replace")
+
+
+def iso(seconds: float) -> str:
+    """A time since 1970 as ISO 8601 in UTC with milliseconds."""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def bounded(text: object, limit: int = NAME_BYTES) -> str:
+    """A name the server takes: text of at most so many bytes."""
+    name = text if type(text) is str else str(text)
+    if len(name) * 4 > limit:
+        encoded = name.encode("utf-8", "replace")
+        if len(encoded) > limit:
+            return encoded[:limit].decode("utf-8", "ignore")
+    return name

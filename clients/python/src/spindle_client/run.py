@@ -1,0 +1,242 @@
+"""A run: one step of an agent, from its beginning to its end."""
+
+from __future__ import annotations
+
+import os
+import random
+import traceback
+from collections.abc import Iterable
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import capture
+from .encoding import TAGS, bounded
+from .scope import OUTSIDE, Scope
+
+if TYPE_CHECKING:
+    from .client import Client
+
+RunType = Literal["agent", "chain", "tool", "llm"]
+NOTHING: Any = object()
+"""No input at all, as opposed to the input None."""
+STACK_CHARS = 8_000
+"""Characters of a stack that are kept: its end, where the error is."""
+MESSAGE_CHARS = 8_000
+
+_random = random.Random(os.urandom(32))
+
+
+def new_id() -> str:
+    """32 hexadecimal digits that nobody else has."""
+    return f"{_random.getrandbits(128):032x}"
+
+
+def start_anew() -> None:
+    """In the child of a fork: makes other ids than its parent."""
+    _random.seed(os.urandom(32))
+
+
+class Run:
+    """A run that has begun. Set what is known of it, then end it; whatever is set after the end is lost.
+
+    `with spindle_client.tool("name") as run:` makes one and ends it. None of its methods raises.
+    """
+
+    __slots__ = (
+        "_base",
+        "_before_s",
+        "_began_s",
+        "_client",
+        "_fields",
+        "_is_ended",
+        "_process",
+        "_size",
+        "id",
+        "name",
+        "parent_id",
+        "scope",
+        "type",
+    )
+
+    def __init__(self, client: Client, type: RunType, name: str, scope: Scope, parent_id: str | None) -> None:
+        self._client = client
+        self._fields: dict[str, Any] = {}
+        self._size = 0
+        # Disabled clients report nothing.
+        self._is_ended = not client.enabled
+        # Children of a fork do not end what their parent began.
+        self._process = client.process
+        self._began_s = time()
+        self._before_s = monotonic()
+        self.id = new_id()
+        self.name = name
+        self.parent_id = parent_id
+        self.scope = scope
+        self.type: RunType = type
+        # What all events of this run say: one of them may be lost. Nothing is added to it once it is queued.
+        base: dict[str, Any] = {"name": name, "type": type, "run_id": self.id}
+        if parent_id is not None:
+            base["parent_run_id"] = parent_id
+        if scope.is_set:
+            scope.describe(base)
+        if client.app_id is not None:
+            base["app_id"] = client.app_id
+        self._base = base
+
+    @property
+    def value_bytes(self) -> int:
+        """How large an output may be and is kept whole; 0 where outputs are not reported."""
+        return self._client.value_bytes if self._client.captures_output else 0
+
+    @property
+    def output(self) -> None:
+        """What came out; a copy is kept of what is set. It cannot be read back."""
+
+    @output.setter
+    def output(self, value: Any) -> None:
+        if self._client.captures_output:
+            self._set("output", value)
+
+    @property
+    def input(self) -> None:
+        """What went in, if it was not known when the run began. It cannot be read back."""
+
+    @input.setter
+    def input(self, value: Any) -> None:
+        if self._client.captures_input:
+            self._set("input", value)
+
+    @property
+    def model(self) -> str | None:
+        """The model that answered."""
+        model: str | None = self._fields.get("model")
+        return model
+
+    @model.setter
+    def model(self, name: str | None) -> None:
+        try:
+            if name and not self._is_ended:
+                self._fields["model"] = bounded(name)
+        except Exception as error:
+            self._client.fault(error)
+
+    def metadata(self, **keys: Any) -> None:
+        """Keeps these keys beside the run; those of a second call replace those of the first."""
+        if keys:
+            self._set("metadata", keys)
+
+    def tags(self, *tags: str) -> None:
+        """Adds tags."""
+        if self._is_ended:
+            return
+        try:
+            self._fields["tags"] = unite(self._fields.get("tags", self.scope.tags), tags)
+        except Exception as error:
+            self._client.fault(error)
+
+    def usage(
+        self,
+        prompt_tokens: int | None = None,
+        completion_tokens: int | None = None,
+        total_tokens: int | None = None,
+        cached_tokens: int | None = None,
+        reasoning_tokens: int | None = None,
+    ) -> None:
+        """What a model call used. Cached tokens are part of the prompt's, reasoning tokens part of the completion's."""
+        for name, count in (
+            ("prompt_tokens", prompt_tokens),
+            ("completion_tokens", completion_tokens),
+            ("total_tokens", total_tokens),
+            ("cached_tokens", cached_tokens),
+            ("reasoning_tokens", reasoning_tokens),
+        ):
+            if type(count) is int and count >= 0 and not self._is_ended:
+                self._fields[name] = count
+
+    def end(self, output: Any = None) -> None:
+        """Ends the run well. Only the first end of a run counts."""
+        if self._is_ended:
+            return
+        try:
+            if output is not None and self._client.captures_output:
+                self._fields["output"], size = capture.freeze(output, self._client.value_bytes)
+                self._size += size
+            self._report("_end")
+        except Exception as error:
+            self._client.fault(error)
+
+    def fail(self, error: object) -> None:
+        """Ends the run with an error: an exception, with its stack, or a text."""
+        if self._is_ended:
+            return
+        try:
+            self._fields["error"] = described(error)
+            self._size += 2_000
+            self._report("_error")
+        except Exception as fault:
+            self._client.fault(fault)
+
+    @classmethod
+    def silent(cls, client: Client) -> Run:
+        """A run that reports nothing, for where one could not be made."""
+        run = cls(client, "chain", "", OUTSIDE, None)
+        run._is_ended = True
+        return run
+
+    def begin(self, input: Any) -> None:
+        """Reports that the run has begun. Called once, by the client."""
+        if self._is_ended:
+            return
+        client = self._client
+        more = self._fields.copy()
+        size = EVENT_BYTES
+        if input is not NOTHING and client.captures_input:
+            more["input"], input_size = capture.freeze(input, client.value_bytes)
+            size += input_size
+        client.put((self._base, "_start", self._began_s, more), size)
+
+    def _report(self, phase: str) -> None:
+        self._is_ended = True
+        if self._process == self._client.process:
+            # The clock of the wall may be set meanwhile; how long a run took may not depend on that.
+            ended_s = self._began_s + monotonic() - self._before_s
+            self._client.put((self._base, phase, ended_s, self._fields), EVENT_BYTES + self._size)
+
+    def _set(self, name: str, value: Any) -> None:
+        if self._is_ended:
+            return
+        try:
+            self._fields[name], size = capture.freeze(value, self._client.value_bytes)
+            self._size += size
+        except Exception as error:
+            self._client.fault(error)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.type} {self.name!r} {self.id}>"
+
+
+EVENT_BYTES = 700
+"""About what an event takes in memory beside its values."""
+
+
+def unite(tags: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
+    """Tags without repetition, each as the server takes it."""
+    return tuple(dict.fromkeys([*tags, *(bounded(tag) for tag in more)]))[:TAGS]
+
+
+def described(error: object) -> dict[str, str]:
+    """An error as the server shows it."""
+    if not isinstance(error, BaseException):
+        return {"message": capture.cut_long(str(error), MESSAGE_CHARS)}
+    try:
+        message = str(error)
+    except Exception:
+        message = "its message cannot be read"
+    said = {"name": type(error).__name__, "message": capture.cut_long(message, MESSAGE_CHARS)}
+    try:
+        # Without the values of variables, and without what other errors led to this one.
+        stack = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-32, chain=False))
+        said["stack"] = stack[-STACK_CHARS:]
+    except Exception:
+        pass
+    return said

@@ -1,0 +1,94 @@
+"""What surrounds a piece of code: the run it belongs to, and the tags, user and thread that nested runs inherit.
+
+One context variable holds all of it, so that threads and tasks each have their own. `asyncio` hands it to tasks by
+itself; to a thread it goes with `contextvars.copy_context().run`.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+class Scope:
+    """An immutable set of surroundings."""
+
+    __slots__ = ("agent", "is_set", "run", "tags", "thread_id", "user_email")
+
+    def __init__(
+        self,
+        run: Run | None = None,
+        tags: tuple[str, ...] = (),
+        user_email: str | None = None,
+        thread_id: str | None = None,
+        agent: str | None = None,
+    ) -> None:
+        self.run = run
+        self.tags = tags
+        self.user_email = user_email
+        self.thread_id = thread_id
+        self.agent = agent
+        self.is_set = bool(agent or tags or user_email or thread_id)
+        """Whether there is anything to say beside the run."""
+
+    def describe(self, event: dict[str, Any]) -> None:
+        """Writes the surroundings into an event."""
+        if self.agent is not None:
+            event["agent"] = self.agent
+        if self.user_email is not None:
+            event["user_email"] = self.user_email
+        if self.thread_id is not None:
+            event["thread_id"] = self.thread_id
+        if self.tags:
+            event["tags"] = self.tags
+
+    def inside(self, run: Run) -> Scope:
+        """The surroundings of what happens within a run."""
+        return Scope(run, self.tags, self.user_email, self.thread_id, self.agent)
+
+
+OUTSIDE = Scope()
+CURRENT: ContextVar[Scope] = ContextVar("spindle_scope", default=OUTSIDE)
+
+
+def enter(scope: Scope) -> Token[Scope]:
+    """Makes these the surroundings, until `leave`."""
+    return CURRENT.set(scope)
+
+
+def leave(token: Token[Scope], before: Scope) -> None:
+    """Makes the surroundings what they were."""
+    try:
+        CURRENT.reset(token)
+    except ValueError:
+        # Entered in one context and left in another, as when a generator is closed by somebody else.
+        CURRENT.set(before)
+
+
+class Setting:
+    """`with` this, runs have these tags, this user or this thread."""
+
+    def __init__(self, **changed: Any) -> None:
+        self._changed = changed
+        self._entered: list[tuple[Token[Scope], Scope]] = []
+
+    def __enter__(self) -> Setting:
+        before = CURRENT.get()
+        changed = dict(self._changed)
+        tags = before.tags + tuple(tag for tag in changed.pop("tags", ()) if tag not in before.tags)
+        kept = {"user_email": before.user_email, "thread_id": before.thread_id, "agent": before.agent, **changed}
+        self._entered.append((enter(Scope(before.run, tags, **kept)), before))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        token, before = self._entered.pop()
+        leave(token, before)
