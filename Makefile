@@ -10,11 +10,12 @@ ENGINE := deploy/engine/node_modules/.package-lock.json
 WEB_TOOLS := web/node_modules/.package-lock.json
 WEB_SOURCES := $(shell find web/src web/public web/*.json web/*.ts web/index.html -type f -not -name schema.d.ts)
 WEB := web/dist/index.html
+CLIENT_TYPESCRIPT_TOOLS := clients/typescript/node_modules/.package-lock.json
 PYTHON ?= python3
 MVN ?= mvn
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
-.PHONY: run build engine web openapi kafka kafka-jars lint test binary test-rust test-python test-deploy test-web bench bench-distributed clean test-client-python
+.PHONY: run build engine web openapi kafka kafka-jars lint test binary test-rust test-python test-deploy test-web bench bench-distributed clean test-client-python test-client-typescript
 
 run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	target/release/spindle serve
@@ -81,6 +82,15 @@ test-web: engine web binary
 	cd web && npm test
 	cd web && SPINDLE_CHROMIUM=$$(browser/chromium.sh) SPINDLE_BIN=target/debug/spindle npm run test:browser
 
+# The TypeScript client: against servers that misbehave, with the real packages it observes, and against the real binary.
+test-client-typescript: engine binary $(CLIENT_TYPESCRIPT_TOOLS)
+	cd clients/typescript && npm run lint
+	cd clients/typescript && SPINDLE_BIN=target/debug/spindle npm test
+
+$(CLIENT_TYPESCRIPT_TOOLS): clients/typescript/package.json clients/typescript/package-lock.json
+	cd clients/typescript && npm ci --no-audit --no-fund
+	@touch $@
+
 # Images, compose, chart, alerts and dashboard, as far as they can be checked without an engine that runs containers.
 test-deploy: engine binary $(DEPLOY)/ready $(DEPLOY_TOOLS)/ready
 	SPINDLE_BIN=target/debug/spindle DEPLOY_TOOLS=$(DEPLOY_TOOLS) $(DEPLOY)/bin/python -m pytest -p no:cacheprovider -ra tests/deploy
@@ -122,3 +132,4 @@ bench-distributed: engine kafka-jars build ## The log over Kafka beside the embe
 clean:
 	cargo clean
 	rm -rf deploy/engine/node_modules deploy/kafka/target web/node_modules web/dist
+	rm -rf clients/typescript/node_modules clients/typescript/dist

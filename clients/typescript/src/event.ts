@@ -1,0 +1,147 @@
+/** The events as they travel: the shape of the server's `POST /api/report`, and the rules for its fields. */
+
+import { cutText, type Json } from "./snapshot.js";
+
+/** What a run can be. */
+export type RunType = "agent" | "chain" | "tool" | "llm";
+
+/** Tokens of a model call, and the model that served it. Counts are whole numbers from 0. */
+export interface Usage {
+  /** The model that answered, where it differs from the one that was asked. */
+  model?: string | undefined;
+  /** All tokens of the prompt, those from a cache among them. */
+  promptTokens?: number | undefined;
+  /** All tokens of the answer, those of reasoning among them. */
+  completionTokens?: number | undefined;
+  /** Only where the maker gives nothing finer. */
+  totalTokens?: number | undefined;
+  /** The part of `promptTokens` that was read from a cache. */
+  cachedTokens?: number | undefined;
+  /** The part of `completionTokens` that was reasoning. */
+  reasoningTokens?: number | undefined;
+}
+
+/** An error as the server shows it. */
+export interface ReportedError {
+  name: string;
+  message: string;
+  stack?: string | undefined;
+}
+
+/** One event. Fields that are `undefined` are not sent. */
+export interface Event {
+  name: string;
+  event_id: string;
+  run_id: string;
+  timestamp: string;
+  app_id?: string | undefined;
+  parent_run_id?: string | undefined;
+  type?: RunType | undefined;
+  metadata?: Json;
+  input?: Json;
+  output?: Json;
+  model?: string | undefined;
+  prompt_tokens?: number | undefined;
+  completion_tokens?: number | undefined;
+  total_tokens?: number | undefined;
+  cached_tokens?: number | undefined;
+  reasoning_tokens?: number | undefined;
+  error?: ReportedError | undefined;
+  tags?: string[] | undefined;
+  user_email?: string | undefined;
+  agent?: string | undefined;
+  thread_id?: string | undefined;
+  role?: string | undefined;
+  content?: string | undefined;
+  rating?: string | undefined;
+  comment?: string | undefined;
+}
+
+/** The server refuses a longer name; it counts bytes, and the phase comes on top. */
+const NAME_BYTES = 500;
+/** The server refuses more tags on one event. */
+const TAGS = 64;
+/** Enough for any message and for a stack of a few dozen frames. */
+const ERROR_MESSAGE_CHARS = 8 * 1024;
+const ERROR_STACK_CHARS = 16 * 1024;
+
+/** A name the server takes: a text that is not empty, at most 500 bytes. */
+export function nameOf(name: unknown, otherwise: string): string {
+  const text = typeof name === "string" ? name.trim() : "";
+  if (text === "") return otherwise;
+  // A character is at most three bytes (four take two of them).
+  if (text.length * 3 <= NAME_BYTES) return text;
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= NAME_BYTES) return text;
+  return new TextDecoder().decode(bytes.subarray(0, NAME_BYTES)).replace(/\uFFFD+$/, "");
+}
+
+/** A text or a number as an id or a name; `undefined` for everything else, which the server would refuse. */
+export function wordOf(value: unknown): string | undefined {
+  const text = typeof value === "number" ? String(value) : value;
+  return typeof text === "string" && text !== "" ? text : undefined;
+}
+
+/** A user's name, cut to what the server takes. */
+export function userOf(value: unknown): string | undefined {
+  return nameOf(wordOf(value), "") || undefined;
+}
+
+/** Tags the server takes, each once; `undefined` where there are none. */
+export function tagsOf(...groups: (readonly string[] | undefined)[]): string[] | undefined {
+  let tags: Set<string> | undefined;
+  for (const group of groups) {
+    if (!Array.isArray(group)) continue;
+    for (const tag of group) {
+      const name = nameOf(tag, "");
+      if (name === "") continue;
+      tags ??= new Set();
+      if (tags.size < TAGS) tags.add(name);
+    }
+  }
+  return tags && [...tags];
+}
+
+/** Anything that was thrown, as the server shows it. Never throws. */
+export function errorOf(thrown: unknown): ReportedError {
+  try {
+    if (typeof thrown === "object" && thrown !== null && "message" in thrown) {
+      const error = thrown as { name?: unknown; message?: unknown; stack?: unknown };
+      const stack = typeof error.stack === "string" ? cutText(error.stack, ERROR_STACK_CHARS) : undefined;
+      const message = cutText(String(error.message), ERROR_MESSAGE_CHARS);
+      return { name: nameOf(error.name, "Error"), message, stack };
+    }
+    return { name: "Error", message: cutText(String(thrown), ERROR_MESSAGE_CHARS) };
+  } catch {
+    return { name: "Error", message: "an error that cannot be read" };
+  }
+}
+
+/** The fields of a usage, without what is no count. */
+export function usageFields(usage: Usage): Partial<Event> {
+  return {
+    model: usage.model === undefined ? undefined : nameOf(usage.model, "") || undefined,
+    prompt_tokens: countOf(usage.promptTokens),
+    completion_tokens: countOf(usage.completionTokens),
+    total_tokens: countOf(usage.totalTokens),
+    cached_tokens: countOf(usage.cachedTokens),
+    reasoning_tokens: countOf(usage.reasoningTokens),
+  };
+}
+
+/** A whole number from 0, or nothing. */
+export function countOf(value: unknown): number | undefined {
+  return typeof value === "number" && value >= 0 && Number.isFinite(value) ? Math.round(value) : undefined;
+}
+
+let lastMs = Number.NaN;
+let lastText = "";
+
+/** Unix milliseconds as ISO 8601 UTC. Many events share a millisecond, so the last one is remembered. */
+export function isoTime(ms: number): string {
+  if (ms !== lastMs) {
+    lastText = new Date(ms).toISOString();
+    lastMs = ms;
+  }
+  return lastText;
+}

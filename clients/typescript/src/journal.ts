@@ -1,0 +1,54 @@
+/** Where runs write their events: ids, times and copies of values, and never a failure for the application. */
+
+import { type Event, isoTime } from "./event.js";
+import { platform } from "./platform.js";
+import type { Reporter } from "./reporter.js";
+import type { Settings } from "./settings.js";
+import { type Json, snapshot } from "./snapshot.js";
+
+/** Characters of an event's number: the server orders events of one millisecond by id, as text. */
+const NUMBER_CHARS = 9;
+
+/** Makes events and hands them to the reporter. */
+export class Journal {
+  /** Every process and client has another. */
+  private readonly prefix = platform.randomId();
+  private number = 0;
+  /** Bytes that `keep` has copied since the last event. */
+  private kept = 0;
+
+  constructor(
+    readonly settings: Settings,
+    private readonly reporter: Reporter,
+  ) {}
+
+  newRunId(): string {
+    return platform.randomId();
+  }
+
+  /** A bounded copy of a value, to be used in the event that is being written. */
+  keep(value: unknown): Json {
+    if (value === undefined) return undefined;
+    const { value: copy, bytes } = snapshot(value);
+    this.kept += bytes;
+    return copy;
+  }
+
+  /** Reports an event whose fields are made only if there is room for it. Never throws. */
+  write(name: string, runId: string, fieldsOf: () => Partial<Event>): void {
+    try {
+      if (!this.reporter.admits()) return;
+      this.kept = 0;
+      const fields = fieldsOf();
+      const event = fields as Event;
+      event.name = name;
+      event.run_id = runId;
+      event.event_id = `${this.prefix}-${(this.number++).toString(36).padStart(NUMBER_CHARS, "0")}`;
+      event.timestamp = isoTime(Date.now());
+      event.app_id = this.settings.appId;
+      this.reporter.report(event, this.kept);
+    } catch (error) {
+      this.reporter.fault(error);
+    }
+  }
+}

@@ -1,0 +1,19 @@
+/** Node: the current run follows `await`, timers and callbacks, and the end of the process is noticed. */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { randomUUID } from "node:crypto";
+import { watchEnd } from "./process-end.js";
+import type { ContextStore, Platform } from "./surface.js";
+
+export const platform: Platform = {
+  environment: (name) => process.env[name],
+  contextStore: <T>(): ContextStore<T> => {
+    const storage = new AsyncLocalStorage<T>();
+    return { run: (value, fn) => storage.run(value, fn), current: () => storage.getStore() };
+  },
+  randomId: () => randomUUID(),
+  byteLength: (text) => Buffer.byteLength(text),
+  timer: (fn, ms) => setTimeout(fn, ms).unref(),
+  keepaliveBytes: 0,
+  watchEnd,
+};

@@ -1,0 +1,49 @@
+/** What the library needs from where it runs. */
+
+/** What is current while a function runs. */
+export interface ContextStore<T> {
+  /** Runs `fn` with `value` as current, and what it starts too, as far as the platform can tell. */
+  run<R>(value: T, fn: () => R): R;
+  /** What is current, if anything is. */
+  current(): T | undefined;
+}
+
+/** What still has to be sent when everything ends. */
+export interface LastWords {
+  endpoint: string;
+  headers: Record<string, string>;
+  /** JSON texts, each a whole request. */
+  bodies: string[];
+}
+
+/** A client as seen by whoever notices the end. None of these throws or rejects. */
+export interface Ending {
+  /** Whether anything waits. */
+  hasEvents(): boolean;
+  /** Begins to send what waits. */
+  flushNow(): void;
+  /** Sends what waits, within the time for the last flush, and gives the rest up. */
+  flushAndLetGo(): Promise<unknown>;
+  /** Takes what waits and what is under way, for one who can no longer await anything. */
+  lastWords(): LastWords | undefined;
+  /** Time for the last flush, milliseconds. */
+  readonly exitTimeoutMs: number;
+  /** Sends what a page that is left may still send. */
+  flushBeforeHidden(): void;
+}
+
+/** Where the library runs. */
+export interface Platform {
+  environment(name: string): string | undefined;
+  contextStore<T>(): ContextStore<T>;
+  /** A UUID. */
+  randomId(): string;
+  /** Bytes of a text as UTF-8. */
+  byteLength(text: string): number;
+  /** A timer that does not keep the process alive. */
+  timer(fn: () => void, ms: number): unknown;
+  /** Most bytes of a request that outlives its page, 0 where there are no pages. */
+  readonly keepaliveBytes: number;
+  /** Tells `ending` when everything ends; the answer takes that back. */
+  watchEnd(ending: Ending): () => void;
+}

@@ -1,0 +1,234 @@
+/** From the application to the server: takes events without ever blocking, and sends them behind its back. */
+
+import type { Event } from "./event.js";
+import type { Ending, LastWords } from "./platform/surface.js";
+import { platform } from "./platform.js";
+import { BoundedQueue } from "./queue.js";
+import { send } from "./sender.js";
+import type { Settings } from "./settings.js";
+import { Ledger, type Stats } from "./stats.js";
+
+/** What an event takes beside its contents: names of fields, ids and the time. */
+const EVENT_BYTES = 400;
+const OPENING = '{"events":[';
+const CLOSING = "]}";
+
+/** Events on their way, as one request. */
+interface Batch {
+  body: string;
+  count: number;
+  bytes: number;
+}
+
+/**
+ * The queue and whoever empties it.
+ *
+ * One request is under way at a time. A flush begins when the interval is over or a batch is full, and goes on until
+ * the queue is empty. Nothing here throws or rejects.
+ */
+export class Reporter implements Ending {
+  private readonly queue: BoundedQueue<Event>;
+  private readonly ledger: Ledger;
+  private readonly unwatch: () => void;
+  private timer: unknown;
+  private timerIsNow = false;
+  private flushing: Promise<void> | undefined;
+  /** Requests that are not answered yet. A second one there is only when a page is left. */
+  private readonly underWay = new Map<Batch, Promise<void>>();
+  private isClosed = false;
+  /** No further tries: somebody waits for the end. */
+  private isEnding = false;
+  /** Ends what is under way. */
+  private haste = new AbortController();
+
+  constructor(private readonly settings: Settings) {
+    this.queue = new BoundedQueue(settings.queueEvents, settings.queueBytes);
+    this.ledger = new Ledger(settings.warn);
+    this.unwatch = settings.flushAtExit ? platform.watchEnd(this) : () => {};
+  }
+
+  get exitTimeoutMs(): number {
+    return this.settings.exitTimeoutMs;
+  }
+
+  /** Whether an event would be taken now. Otherwise the loss is counted, and the event need not be made. */
+  admits(): boolean {
+    if (this.isClosed) this.ledger.drop("closed", 1, "an event came after close()");
+    else if (this.queue.isFull) this.ledger.drop("queue_full", 1, "the queue is full");
+    else return true;
+    return false;
+  }
+
+  /** Takes an event whose contents take about `bytes`. */
+  report(event: Event, bytes: number): void {
+    if (!this.queue.push(event, bytes + EVENT_BYTES)) {
+      this.ledger.drop("queue_full", 1, "the queue is full");
+      return;
+    }
+    this.ledger.queued++;
+    if (this.flushing) return;
+    const isFull = this.queue.length >= this.settings.batchEvents || this.queue.bytes >= this.settings.batchBytes;
+    if (isFull && !this.timerIsNow) this.wake(0);
+    else if (this.timer === undefined) this.wake(this.settings.flushIntervalMs);
+  }
+
+  /** A failure of the library itself: told, never thrown. */
+  fault(error: unknown): void {
+    this.ledger.say(`a fault of the library (${error instanceof Error ? error.name : typeof error})`);
+  }
+
+  stats(): Stats {
+    return this.ledger.stats(this.waiting());
+  }
+
+  private waiting(): number {
+    let waiting = this.queue.length;
+    for (const batch of this.underWay.keys()) waiting += batch.count;
+    return waiting;
+  }
+
+  /**
+   * Resolves once everything that waits now was sent or dropped, or after `withinMs`.
+   * True when nothing of it waits any more.
+   */
+  async flush(withinMs = Number.POSITIVE_INFINITY): Promise<boolean> {
+    const target = this.ledger.queued;
+    const isDone = () => this.ledger.queued - this.waiting() >= target;
+    const late = timeout(withinMs);
+    while (!isDone()) {
+      this.flushNow();
+      const work = Promise.all([this.flushing, ...this.underWay.values()]);
+      if ((await Promise.race([work, late.promise])) === "late") break;
+    }
+    late.cancel();
+    return isDone();
+  }
+
+  /** Flushes within `withinMs`, gives up what is left, and takes nothing more. */
+  async close(withinMs = this.settings.exitTimeoutMs): Promise<boolean> {
+    this.isClosed = true;
+    const isDone = await this.flushAndLetGo(withinMs);
+    this.unwatch();
+    return isDone;
+  }
+
+  hasEvents(): boolean {
+    return this.waiting() > 0;
+  }
+
+  flushNow(): void {
+    if (this.timer !== undefined) clearTimeout(this.timer as number);
+    this.timer = undefined;
+    this.timerIsNow = false;
+    if (this.flushing) return;
+    const drained = this.drain().catch((error) => this.fault(error));
+    this.flushing = drained.then(() => {
+      this.flushing = undefined;
+      // Something may have come between the last look into the queue and now.
+      if (this.queue.length > 0) this.wake(this.settings.flushIntervalMs);
+    });
+  }
+
+  async flushAndLetGo(withinMs = this.settings.exitTimeoutMs): Promise<boolean> {
+    this.isEnding = true;
+    const isDone = await this.flush(withinMs);
+    this.haste.abort();
+    await Promise.all([this.flushing, ...this.underWay.values()]);
+    const left = this.queue.length;
+    while (this.queue.shift()) {}
+    if (left > 0) this.ledger.drop("closed", left, "the process ended before everything was sent");
+    this.haste = new AbortController();
+    this.isEnding = false;
+    return isDone;
+  }
+
+  lastWords(): LastWords | undefined {
+    this.isClosed = true;
+    if (this.settings.endpoint === undefined) return undefined;
+    const bodies: string[] = [];
+    // Whether the request under way arrived cannot be known; an event that arrives twice counts once.
+    for (const batch of this.underWay.keys()) bodies.push(batch.body);
+    for (let batch = this.pack(); batch; batch = this.pack()) bodies.push(batch.body);
+    if (bodies.length === 0) return undefined;
+    return { endpoint: this.settings.endpoint, headers: this.settings.headers, bodies };
+  }
+
+  flushBeforeHidden(): void {
+    let room = platform.keepaliveBytes;
+    for (const batch of this.underWay.keys()) room -= batch.bytes;
+    const batch = this.pack(room);
+    if (batch) void this.deliver(batch, true);
+    // What did not fit goes as usual, should the page live on.
+    this.flushNow();
+  }
+
+  private wake(ms: number): void {
+    if (this.timer !== undefined) clearTimeout(this.timer as number);
+    this.timerIsNow = ms === 0;
+    this.timer = platform.timer(() => this.flushNow(), ms);
+  }
+
+  private async drain(): Promise<void> {
+    for (let batch = this.pack(); batch; batch = this.pack()) await this.deliver(batch, false);
+  }
+
+  /** Sends a batch and books what became of it. */
+  private deliver(batch: Batch, isLeaving: boolean): Promise<void> {
+    const { signal } = this.haste;
+    const sent = send(this.settings, batch.body, {
+      signal,
+      isLeaving,
+      triesAgain: () => !this.isEnding,
+      onRetry: () => this.ledger.retries++,
+    });
+    const booked = sent.then((outcome) => {
+      this.underWay.delete(batch);
+      if (outcome.sent) {
+        this.ledger.sent += batch.count;
+        this.ledger.accepted += outcome.accepted;
+        this.ledger.rejected += outcome.rejected;
+        if (outcome.reason !== undefined) this.ledger.say(`the server refused events (${outcome.reason})`);
+      } else if (signal.aborted) {
+        this.ledger.drop("closed", batch.count, "the process ended before everything was sent");
+      } else {
+        this.ledger.drop("failed", batch.count, outcome.why);
+      }
+    });
+    this.underWay.set(batch, booked);
+    return booked;
+  }
+
+  /** The next request: as many events as fit into `mostBytes`. An event that fits into no request is dropped. */
+  private pack(mostBytes = this.settings.batchBytes): Batch | undefined {
+    const most = Math.min(mostBytes, this.settings.batchBytes);
+    const parts: string[] = [];
+    let bytes = OPENING.length + CLOSING.length;
+    while (parts.length < this.settings.batchEvents) {
+      const event = this.queue.peek();
+      if (event === undefined) break;
+      const text = JSON.stringify(event);
+      const size = platform.byteLength(text) + 1;
+      if (OPENING.length + size + CLOSING.length > this.settings.batchBytes) {
+        this.queue.shift();
+        this.ledger.drop("too_large", 1, "an event is larger than a request may be");
+        continue;
+      }
+      if (bytes + size > most) break;
+      this.queue.shift();
+      parts.push(text);
+      bytes += size;
+    }
+    if (parts.length === 0) return undefined;
+    return { body: `${OPENING}${parts.join(",")}${CLOSING}`, count: parts.length, bytes };
+  }
+}
+
+/** A time that can be called off. It keeps the process alive: whoever waits for a flush waits for its bound. */
+function timeout(ms: number): { promise: Promise<"late"> | Promise<never>; cancel(): void } {
+  if (!Number.isFinite(ms)) return { promise: new Promise<never>(() => {}), cancel: () => {} };
+  let timer: ReturnType<typeof setTimeout>;
+  const promise = new Promise<"late">((resolve) => {
+    timer = setTimeout(() => resolve("late"), Math.max(ms, 0));
+  });
+  return { promise, cancel: () => clearTimeout(timer) };
+}

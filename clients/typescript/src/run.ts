@@ -1,0 +1,118 @@
+/** One run: a step of an agent with a beginning and, some time, an end. */
+
+import { type Context, runIn } from "./context.js";
+import { type Event, errorOf, nameOf, type RunType, tagsOf, type Usage, usageFields, userOf, wordOf } from "./event.js";
+import type { Journal } from "./journal.js";
+
+/** What may be said about a run when it begins. */
+export interface RunOptions {
+  /** Display name. Default: the type. */
+  name?: string | undefined;
+  /** Id, unique in the app. Default: a UUID. */
+  runId?: string | undefined;
+  /** The run it belongs to, or its id; `null` for none. Default: the current run. */
+  parent?: Run | string | null | undefined;
+  /** Any value; a bounded copy is reported. */
+  input?: unknown;
+  /** The model that is asked. */
+  model?: string | undefined;
+  tags?: readonly string[] | undefined;
+  /** E-mail address or another name of the user. */
+  user?: string | undefined;
+  /** Conversation. */
+  thread?: string | undefined;
+  metadata?: Record<string, unknown> | undefined;
+  /** Default: the client's. */
+  captureInput?: boolean | undefined;
+  /** Default: the client's. */
+  captureOutput?: boolean | undefined;
+}
+
+/** A run that has begun. Its methods never throw; after the first `end` or `fail` they do nothing more. */
+export class Run {
+  readonly id: string;
+  readonly type: RunType;
+  readonly name: string;
+  readonly parentId: string | undefined;
+  /** What runs inside of this one inherit. */
+  readonly context: Context;
+  /** Whether outputs of this run are reported. */
+  readonly capturesOutput: boolean;
+  private spent: Usage = {};
+  private isOver = false;
+
+  /** Begins the run and reports that; use `Spindle.start`. */
+  constructor(
+    private readonly journal: Journal,
+    type: RunType,
+    options: RunOptions,
+    around: Context,
+  ) {
+    const { parent } = options;
+    const inherited = isRun(parent) ? parent.context : around;
+    this.type = type;
+    this.name = nameOf(options.name, type);
+    this.id = wordOf(options.runId) ?? journal.newRunId();
+    this.parentId = parent === null ? undefined : (wordOf(parent) ?? inherited.run?.id);
+    this.capturesOutput = options.captureOutput ?? journal.settings.captureOutput;
+    const tags = tagsOf(inherited.tags, options.tags);
+    const user = userOf(options.user) ?? inherited.user;
+    const thread = wordOf(options.thread) ?? inherited.thread;
+    const agent = type === "agent" ? this.name : inherited.agent;
+    this.context = { run: this, agent, tags, user, thread };
+    const capturesInput = options.captureInput ?? journal.settings.captureInput;
+    journal.write(`${this.name}_start`, this.id, () => ({
+      parent_run_id: this.parentId,
+      type,
+      input: capturesInput ? journal.keep(options.input) : undefined,
+      metadata: options.metadata === undefined ? undefined : journal.keep(options.metadata),
+      model: options.model === undefined ? undefined : nameOf(options.model, "") || undefined,
+      tags,
+      user_email: user,
+      agent,
+      thread_id: thread,
+    }));
+  }
+
+  /** Says what a model call spent; may be called more than once, the latest word on each number counts. */
+  usage(usage: Usage | undefined): void {
+    if (usage === undefined || usage === null) return;
+    for (const [name, value] of Object.entries(usage)) {
+      if (value !== undefined && value !== null) this.spent = { ...this.spent, [name]: value };
+    }
+  }
+
+  /** Ends the run with success. */
+  end(output?: unknown, usage?: Usage): void {
+    this.finish("end", output, usage, undefined);
+  }
+
+  /** Ends the run with an error: anything that was thrown. `output` is what there was before. */
+  fail(error: unknown, output?: unknown, usage?: Usage): void {
+    this.finish("error", output, usage, { error: errorOf(error) });
+  }
+
+  /** Runs `fn` with this run as the current one; runs that begin inside belong to it. */
+  within<T>(fn: () => T): T {
+    return runIn(this.context, fn);
+  }
+
+  private finish(phase: "end" | "error", output: unknown, usage: Usage | undefined, more: Partial<Event> | undefined) {
+    if (this.isOver) return;
+    this.isOver = true;
+    const { journal } = this;
+    this.usage(usage);
+    journal.write(`${this.name}_${phase}`, this.id, () => ({
+      type: this.type,
+      parent_run_id: this.parentId,
+      output: this.capturesOutput ? journal.keep(output) : undefined,
+      ...usageFields(this.spent),
+      ...more,
+    }));
+  }
+}
+
+/** Whether a value is a run, also one of the same library loaded a second time. */
+export function isRun(value: unknown): value is Run {
+  return typeof value === "object" && value !== null && "id" in value && "context" in value;
+}

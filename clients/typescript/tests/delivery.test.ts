@@ -1,0 +1,317 @@
+import { connect } from "node:net";
+import { afterEach, expect, test, vi } from "vitest";
+import { type Options, Spindle } from "../src/index.js";
+import { type Answer, accept, hang, made, nowhere, Reports, reply } from "./server.js";
+
+const clients: Spindle[] = [];
+const servers: Reports[] = [];
+
+function client(options: Options): Spindle {
+  const spindle = new Spindle({ flushIntervalMs: 20, warn: () => {}, ...options });
+  clients.push(spindle);
+  return spindle;
+}
+
+async function server(answer?: Answer, port?: number): Promise<Reports> {
+  const reports = await Reports.start(answer, port);
+  servers.push(reports);
+  return reports;
+}
+
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((spindle) => spindle.close(0)));
+  await Promise.all(servers.splice(0).map((reports) => reports.stop().catch(() => {})));
+});
+
+test("events go out by themselves after the interval, with key, app and ids of their own", async () => {
+  const reports = await server();
+  const spindle = client({ url: `${reports.url}/`, apiKey: " sp_key_1\n", appId: "shop" });
+  spindle.chat({ role: "user", content: "hello" });
+  spindle.chat({ role: "user", content: "hello" });
+  await reports.until(() => reports.events.length === 2);
+  const [arrival] = reports.arrivals;
+  expect(arrival?.path).toBe("/api/report");
+  expect(arrival?.headers.authorization).toBe("Bearer sp_key_1");
+  expect(arrival?.headers["content-type"]).toBe("application/json");
+  expect(new Set(reports.events.map((event) => event.event_id)).size).toBe(2);
+  const [event] = reports.events;
+  expect(event).toMatchObject({ name: "chat", role: "user", content: "hello", app_id: "shop" });
+  expect(event?.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+});
+
+test("a key in the address becomes the key, and never part of the address", async () => {
+  const reports = await server();
+  const spindle = client({ url: `http://sp_key_2:x@127.0.0.1:${reports.port}` });
+  spindle.saved("r");
+  expect(await spindle.flush()).toBe(true);
+  expect(reports.arrivals[0]?.headers.authorization).toBe("Bearer sp_key_2");
+});
+
+test("ids of events are in the order of their making", async () => {
+  const reports = await server();
+  const spindle = client({ url: reports.url });
+  for (let at = 0; at < 100; at++) spindle.saved(`r${at}`);
+  await spindle.flush();
+  const ids = reports.events.map((event) => event.event_id);
+  expect([...ids].sort()).toEqual(ids);
+  expect(reports.events.map((event) => event.run_id)).toEqual(ids.map((_, at) => `r${at}`));
+});
+
+test("a flush is as many requests as events and bytes need, one after another", async () => {
+  let open = 0;
+  let most = 0;
+  const reports = await server((response, arrival, index) => {
+    most = Math.max(most, ++open);
+    setImmediate(() => {
+      open--;
+      accept(response, arrival, index);
+    });
+  });
+  const spindle = client({ url: reports.url, batchEvents: 7, batchBytes: 4_000, gzipBytes: Number.POSITIVE_INFINITY });
+  for (let at = 0; at < 40; at++) spindle.chat({ role: "user", content: "x".repeat(at * 50) });
+  expect(await spindle.flush()).toBe(true);
+  expect(most).toBe(1);
+  expect(reports.arrivals.every(({ events, bytes }) => events.length <= 7 && bytes <= 4_000)).toBe(true);
+  expect(reports.events).toHaveLength(40);
+  expect(spindle.stats()).toMatchObject({ queued: 40, sent: 40, accepted: 40, waiting: 0 });
+});
+
+test("an event that fits into no request is dropped as too large, and the others arrive", async () => {
+  const reports = await server();
+  const spindle = client({ url: reports.url, batchBytes: 10_000 });
+  spindle.chat({ role: "user", content: "a" });
+  spindle.chat({ role: "user", content: "€".repeat(4_000) });
+  spindle.chat({ role: "user", content: "b" });
+  await spindle.flush();
+  expect(reports.events.map((event) => event.content)).toEqual(["a", "b"]);
+  expect(spindle.stats()).toMatchObject({ sent: 2, dropped: { too_large: 1 } });
+});
+
+test("large bodies are compressed, small ones are not", async () => {
+  const reports = await server();
+  const spindle = client({ url: reports.url });
+  spindle.chat({ role: "user", content: "a" });
+  await spindle.flush();
+  spindle.chat({ role: "user", content: "a".repeat(100_000) });
+  await spindle.flush();
+  expect(reports.arrivals.map(({ headers }) => headers["content-encoding"])).toEqual([undefined, "gzip"]);
+  expect(reports.arrivals[1]?.bytes).toBeLessThan(5_000);
+});
+
+test("a full queue drops what comes on top, and every event is accounted for", async () => {
+  const reports = await server(hang);
+  const spindle = client({ url: reports.url, queueEvents: 50 });
+  for (let at = 0; at < 200; at++) spindle.saved(`r${at}`);
+  expect(spindle.stats()).toMatchObject({ queued: 50, waiting: 50, dropped: { queue_full: 150 } });
+  expect(made(spindle.stats())).toBe(200);
+  expect(await spindle.close(0)).toBe(false);
+  expect(spindle.stats()).toMatchObject({ waiting: 0, dropped: { queue_full: 150, closed: 50 } });
+  spindle.saved("late");
+  expect(spindle.stats().dropped.closed).toBe(51);
+});
+
+test("the queue is bounded in bytes too", async () => {
+  const spindle = client({ url: await nowhere(), queueBytes: 100_000 });
+  for (let at = 0; at < 100; at++) spindle.start("llm", { input: "x".repeat(10_000) });
+  const { queued, dropped } = spindle.stats();
+  expect(queued).toBeLessThan(10);
+  expect(queued + dropped.queue_full).toBe(100);
+});
+
+const failures: [string, Answer, string][] = [
+  ["500", (response) => reply(response, 500), "answered 500"],
+  ["401", (response) => reply(response, 401), "answered 401"],
+  ["a redirect", (response) => reply(response, 302, "", { location: "/elsewhere" }), "answered 302"],
+  ["a dropped connection", (response) => response.destroy(), "not reached"],
+  [
+    "half an answer",
+    (response) => {
+      response.writeHead(200, { "content-length": "1000" });
+      response.write("{", () => response.destroy());
+    },
+    "not reached",
+  ],
+  ["no answer in time", hang, "did not answer in time"],
+];
+
+test.each(failures)(
+  "%s loses the batch, which is counted and told, and the next one arrives",
+  async (_, answer, told) => {
+    const warnings: string[] = [];
+    const reports = await server(answer);
+    const spindle = client({ url: reports.url, requestTimeoutMs: 200, warn: (message) => warnings.push(message) });
+    spindle.chat({ role: "user", content: "lost" });
+    expect(await spindle.flush()).toBe(true);
+    expect(spindle.stats()).toMatchObject({ sent: 0, retries: 0, dropped: { failed: 1 } });
+    expect(warnings).toEqual([expect.stringContaining(told)]);
+    expect(warnings[0]).not.toContain("lost");
+    reports.answer = accept;
+    spindle.chat({ role: "user", content: "kept" });
+    await spindle.flush();
+    expect(reports.arrivals.at(-1)?.events).toEqual([expect.objectContaining({ content: "kept" })]);
+    expect(spindle.stats()).toMatchObject({ sent: 1 });
+  },
+);
+
+test.each([
+  ["no JSON", "<html>"],
+  ["nothing", ""],
+  ["other JSON", '{"accepted":"all","errors":7}'],
+  ["null", "null"],
+])("a success with %s as its answer counts as sent, not as accepted", async (_, body) => {
+  const reports = await server((response) => reply(response, 200, body));
+  const spindle = client({ url: reports.url });
+  spindle.saved("r");
+  await spindle.flush();
+  expect(spindle.stats()).toMatchObject({ sent: 1, accepted: 0, rejected: 0 });
+});
+
+test("an endless answer is not read to its end", async () => {
+  const reports = await server((response) => {
+    response.writeHead(200);
+    const more = () => {
+      while (!response.destroyed && response.write("x".repeat(65_536))) {}
+    };
+    response.on("drain", more);
+    more();
+  });
+  const spindle = client({ url: reports.url, requestTimeoutMs: 60_000 });
+  spindle.saved("r");
+  expect(await spindle.flush()).toBe(true);
+  expect(spindle.stats().sent).toBe(1);
+});
+
+test("what the server refuses is counted and told", async () => {
+  const warnings: string[] = [];
+  const errors = [{ index: 0, code: "missing_field", message: "events[0].run_id is required" }];
+  const reports = await server((response) =>
+    reply(response, 200, JSON.stringify({ accepted: 1, rejected: 1, errors })),
+  );
+  const spindle = client({ url: reports.url, warn: (message) => warnings.push(message) });
+  spindle.saved("");
+  spindle.saved("r");
+  await spindle.flush();
+  expect(spindle.stats()).toMatchObject({ sent: 2, accepted: 1, rejected: 1 });
+  expect(warnings).toEqual([expect.stringContaining("missing_field")]);
+});
+
+test("with retries a batch is sent again with the same event ids, and not more often than asked", async () => {
+  const reports = await server((response) => reply(response, 503, "{}", { "retry-after": "0" }));
+  const spindle = client({ url: reports.url, retries: 2 });
+  spindle.saved("r");
+  await spindle.flush();
+  expect(reports.arrivals).toHaveLength(3);
+  expect(new Set(reports.events.map((event) => event.event_id)).size).toBe(1);
+  expect(spindle.stats()).toMatchObject({ sent: 0, retries: 2, dropped: { failed: 1 } });
+});
+
+test("Retry-After is honoured", async () => {
+  const reports = await server((response, arrival, index) =>
+    index === 0 ? reply(response, 429, "{}", { "retry-after": "1" }) : accept(response, arrival, index),
+  );
+  const spindle = client({ url: reports.url, retries: 1 });
+  spindle.saved("r");
+  await spindle.flush();
+  const [first, second] = reports.arrivals;
+  expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(990);
+  expect(spindle.stats()).toMatchObject({ sent: 1, retries: 1 });
+});
+
+test.each([400, 401, 403, 404, 413, 415, 422])("a %i is never tried again", async (status) => {
+  const reports = await server((response) => reply(response, status));
+  const spindle = client({ url: reports.url, retries: 5 });
+  spindle.saved("r");
+  await spindle.flush();
+  expect(reports.arrivals).toHaveLength(1);
+  expect(spindle.stats()).toMatchObject({ retries: 0, dropped: { failed: 1 } });
+});
+
+test("a server that starts again is found again", async () => {
+  const first = await server();
+  const { port, url } = first;
+  const spindle = client({ url, retries: 8 });
+  spindle.saved("before");
+  await spindle.flush();
+  await first.stop();
+  spindle.saved("between");
+  const flushed = spindle.flush();
+  await vi.waitUntil(() => spindle.stats().retries > 0, { timeout: 10_000 });
+  const second = await server(accept, port);
+  expect(await flushed).toBe(true);
+  expect(second.events.map((event) => event.run_id)).toEqual(["between"]);
+  expect(spindle.stats()).toMatchObject({ sent: 2, dropped: { failed: 0 } });
+});
+
+test("close gives up what a hanging server holds, within its time", async () => {
+  const reports = await server(hang);
+  const spindle = client({ url: reports.url, requestTimeoutMs: 60_000 });
+  spindle.saved("r");
+  await Promise.all([spindle.flush(50), reports.until(() => reports.arrivals.length === 1)]);
+  expect(spindle.stats().waiting).toBe(1);
+  expect(await spindle.close(50)).toBe(false);
+  expect(spindle.stats()).toMatchObject({ waiting: 0, dropped: { closed: 1 } });
+});
+
+test("a fetch that ignores signals and never answers does not hold close either", async () => {
+  const spindle = client({ url: "http://127.0.0.1:1", fetch: () => new Promise(() => {}) });
+  spindle.saved("r");
+  expect(await spindle.close(20)).toBe(false);
+  expect(made(spindle.stats())).toBe(1);
+});
+
+test.each([
+  ["no address", { url: "not an address" }],
+  ["another scheme", { url: "ftp://host" }],
+  ["a key no header can hold", { url: "http://127.0.0.1:1", apiKey: "k\u0000\u20ac" }],
+  [
+    "a fetch that throws",
+    {
+      url: "http://127.0.0.1:1",
+      fetch: () => {
+        throw new Error("no");
+      },
+    },
+  ],
+  ["numbers out of bounds", { url: "http://127.0.0.1:1", queueEvents: -5, batchEvents: Number.NaN, retries: -1 }],
+  [
+    "a logger that throws",
+    {
+      url: "http://127.0.0.1:1",
+      warn: () => {
+        throw new Error("no");
+      },
+    },
+  ],
+])("%s in the settings loses events, counted, and throws nothing", async (_, options) => {
+  const spindle = client(options as Options);
+  spindle.saved("r");
+  expect(await spindle.flush()).toBe(true);
+  expect(spindle.stats()).toMatchObject({ sent: 0, dropped: { failed: 1 } });
+});
+
+test("warnings come once a minute and name numbers, never the key or the address", async () => {
+  const warnings: string[] = [];
+  const spindle = client({
+    url: (await nowhere()).replace("http://", "http://sp_key_secret:x@"),
+    queueEvents: 5,
+    warn: (message) => warnings.push(message),
+  });
+  for (let at = 0; at < 100; at++) spindle.saved("r");
+  await spindle.flush();
+  expect(warnings).toHaveLength(1);
+  expect(warnings[0]).toMatch(/queue_full 1,/);
+  expect(warnings[0]).not.toMatch(/secret|127/);
+});
+
+test("a stream of garbage in place of HTTP is a failed batch", async () => {
+  const { createServer } = await import("node:net");
+  const garbage = createServer((socket) => socket.on("error", () => {}).end("\u0000\u0001 what is this\r\n\r\n"));
+  await new Promise<void>((listening) => garbage.listen(0, "127.0.0.1", listening));
+  const { port } = garbage.address() as { port: number };
+  await new Promise((done) => connect(port).on("close", done).resume());
+  const spindle = client({ url: `http://127.0.0.1:${port}` });
+  spindle.saved("r");
+  await spindle.flush();
+  expect(spindle.stats().dropped.failed).toBe(1);
+  garbage.close();
+});
