@@ -53,14 +53,19 @@ pub(crate) enum Encoding {
     Zstd,
 }
 
-/// Checks the headers that describe the body; the 415s.
-pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Fault> {
+/// Checks that the body is said to be JSON; a 415.
+pub(crate) fn json_type(headers: &HeaderMap) -> Result<(), Fault> {
     if let Some(value) = headers.get(CONTENT_TYPE)
         && !value.to_str().is_ok_and(is_json)
     {
         let message = "the body must be JSON in UTF-8, sent as `Content-Type: application/json`";
         return Err(Fault::new(415, "unsupported_media_type", message));
     }
+    Ok(())
+}
+
+/// How the body is compressed; a 415.
+pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Fault> {
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
     let encoding = match (values.next(), values.next()) {
         (None, _) => Some(Encoding::Identity),
@@ -247,7 +252,7 @@ fn too_large(limit: usize) -> Fault {
     )
 }
 
-fn no_memory() -> Fault {
+pub(crate) fn no_memory() -> Fault {
     Fault::unavailable(
         "too much is being received at once; send the batch again",
         IN_FLIGHT_RETRY_S,
@@ -276,6 +281,7 @@ mod tests {
 
     #[test]
     fn json_in_utf_8_is_taken_whatever_it_is_called() {
+        assert_eq!(json_type(&HeaderMap::new()), Ok(()));
         assert_eq!(encoding(&HeaderMap::new()), Ok(Encoding::Identity));
         for value in [
             "application/json",
@@ -283,11 +289,7 @@ mod tests {
             "text/plain;charset=UTF-8",
             "application/json;",
         ] {
-            assert_eq!(
-                encoding(&with(CONTENT_TYPE, value)),
-                Ok(Encoding::Identity),
-                "{value}"
-            );
+            assert_eq!(json_type(&with(CONTENT_TYPE, value)), Ok(()), "{value}");
         }
         for value in [
             "application/x-www-form-urlencoded",
@@ -296,7 +298,7 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                encoding(&with(CONTENT_TYPE, value)).unwrap_err().code,
+                json_type(&with(CONTENT_TYPE, value)).unwrap_err().code,
                 "unsupported_media_type",
                 "{value}"
             );

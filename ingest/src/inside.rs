@@ -7,9 +7,9 @@ use schemas::start::Start;
 
 use crate::auth::Reporter;
 use crate::body::Received;
+use crate::intake::{Batch, Form};
 use crate::named_keys::NamedKeys;
 use crate::plan::Apps;
-use crate::report::Batch;
 use crate::state::IngestState;
 
 impl IngestState {
@@ -57,8 +57,8 @@ impl IngestState {
             return Err(Fault::unavailable(message, 1));
         }
         let received = Received { bytes, reservation };
-        let mut batch =
-            Batch::read(received, Apps::AnyOr(app.clone(), NamedKeys::default())).await?;
+        let apps = Apps::AnyOr(app.clone(), NamedKeys::default());
+        let mut batch = Batch::read(received, Form::Events, apps).await?;
         if let Some(start) = start {
             batch.carry(start);
         }

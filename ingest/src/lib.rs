@@ -28,8 +28,10 @@ mod config;
 mod error;
 mod in_flight;
 mod inside;
+mod intake;
 mod metrics;
 mod named_keys;
+mod otlp;
 mod plan;
 mod rate;
 mod report;
@@ -72,11 +74,17 @@ pub fn openapi() -> OpenApi {
 }
 
 fn routes() -> OpenApiRouter<IngestState> {
-    let (schemas, paths, methods) = routes!(report::report);
-    let report = (schemas, paths, methods.fallback(report::method_not_allowed));
-    let (schemas, paths, methods) = routes!(report::runs);
-    let runs = (schemas, paths, methods.fallback(report::method_not_allowed));
-    OpenApiRouter::new().routes(report).routes(runs)
+    let mut router = OpenApiRouter::new();
+    for (schemas, paths, methods) in [
+        routes!(report::report),
+        routes!(report::runs),
+        routes!(otlp::traces),
+        routes!(otlp::logs),
+    ] {
+        let methods = methods.fallback(report::method_not_allowed);
+        router = router.routes((schemas, paths, methods));
+    }
+    router
 }
 
 fn cors(origins: &[String]) -> Option<CorsLayer> {

@@ -96,7 +96,7 @@ impl Metrics {
         let responses = IntCounterVec::new(
             Opts::new(
                 "spindle_ingest_responses_total",
-                "Answers of /api/report and of lunary's path for the same, by class of status.",
+                "Answers to reports and exports, by class of status.",
             ),
             &["class"],
         )?;

@@ -75,16 +75,20 @@ pub struct Rejection {
 }
 
 impl Rejections {
-    fn add(&mut self, index: usize, fault: EventFault) {
-        self.count += 1;
-        match self
-            .by_code
-            .iter_mut()
-            .find(|(code, _)| *code == fault.code)
-        {
-            Some((_, count)) => *count += 1,
-            None => self.by_code.push((fault.code, 1)),
+    /// These and then the others.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.count += others.count;
+        for (code, count) in others.by_code {
+            *self.count_of(code) += count;
         }
+        self.reported.extend(others.reported);
+        self.reported.truncate(limits::REPORTED_ERRORS);
+        self
+    }
+
+    pub(crate) fn add(&mut self, index: usize, fault: EventFault) {
+        self.count += 1;
+        *self.count_of(fault.code) += 1;
         if self.reported.len() < limits::REPORTED_ERRORS {
             self.reported.push(Rejection {
                 index,
@@ -92,6 +96,15 @@ impl Rejections {
                 message: fault.message,
             });
         }
+    }
+
+    fn count_of(&mut self, code: &'static str) -> &mut u64 {
+        let place = self.by_code.iter().position(|(known, _)| *known == code);
+        let place = place.unwrap_or_else(|| {
+            self.by_code.push((code, 0));
+            self.by_code.len() - 1
+        });
+        &mut self.by_code[place].1
     }
 }
 

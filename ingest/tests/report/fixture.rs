@@ -134,15 +134,21 @@ pub(crate) fn tier_with(config: IngestConfig) -> Tier {
 
 impl Tier {
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        self.send_raw(request).await.0
+    }
+
+    /// The same with the bytes of the answer, for those that are no JSON.
+    pub(crate) async fn send_raw(&self, request: Request<Body>) -> (Answer, Bytes) {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let json = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        Answer {
+        let answer = Answer {
             status: head.status.as_u16(),
             headers: head.headers,
             json,
-        }
+        };
+        (answer, bytes)
     }
 
     pub(crate) async fn report(&self, body: impl Into<Body>) -> Answer {

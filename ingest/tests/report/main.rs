@@ -3,9 +3,11 @@
 
 mod answers;
 mod bodies;
+mod captures;
 mod credentials;
 mod fixture;
 mod inside;
 mod log_away;
 mod older;
+mod otlp;
 mod secrecy;

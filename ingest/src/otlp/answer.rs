@@ -1,0 +1,228 @@
+//! Answers in the encoding of the request: what was taken, or a status.
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use prost::Message;
+use schemas::fault::Fault;
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::translation::Signal;
+use super::wire::Wire;
+use crate::error::Refusal;
+use crate::intake::Taken;
+use crate::plan::Rejection;
+
+/// Reasons that are told of those that spans were rejected for.
+const REASONS: usize = 3;
+
+/// `google.rpc.Status`, which OTLP answers errors with.
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// `ExportTracePartialSuccess` and its like for logs: their numbers are the same.
+#[derive(Clone, PartialEq, Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
+}
+
+/// `ExportTraceServiceResponse` and its like for logs.
+#[derive(Clone, PartialEq, Message)]
+struct Exported {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+/// Everything was taken, or all but some.
+pub(crate) fn taken(signal: Signal, wire: Wire, taken: &Taken) -> Response {
+    let report = &taken.report;
+    let events = report.rejected.saturating_sub(taken.refused);
+    let rejected = taken.refused + events.div_ceil(signal.events_of_item());
+    // Clients take any partial success for a warning: there is none where there is nothing to say.
+    let partial = (rejected > 0).then(|| PartialSuccess {
+        rejected: i64::try_from(rejected).unwrap_or(i64::MAX),
+        error_message: reasons(&report.errors),
+    });
+    let body = match wire {
+        Wire::Protobuf => Exported {
+            partial_success: partial,
+        }
+        .encode_to_vec(),
+        Wire::Json => {
+            let partial = partial.map(|partial| {
+                // Protobuf's JSON has integers of 64 bits as text.
+                let rejected = partial.rejected.to_string();
+                match signal {
+                    Signal::Traces => json!({"rejectedSpans": rejected, "errorMessage": partial.error_message}),
+                    Signal::Logs => json!({"rejectedLogRecords": rejected, "errorMessage": partial.error_message}),
+                }
+            });
+            let body =
+                partial.map_or_else(|| json!({}), |partial| json!({"partialSuccess": partial}));
+            body.to_string().into_bytes()
+        }
+    };
+    ([(CONTENT_TYPE, wire.media_type())], body).into_response()
+}
+
+fn reasons(rejections: &[Rejection]) -> String {
+    let first = rejections.iter().take(REASONS);
+    let first: Vec<&str> = first.map(|rejection| rejection.message.as_str()).collect();
+    let more = if rejections.len() > REASONS {
+        "; ..."
+    } else {
+        ""
+    };
+    format!("{}{more}", first.join("; "))
+}
+
+/// The same statuses as `/api/report`: of these clients send again after 429 and 503 only.
+pub(crate) fn refused(wire: Wire, fault: Fault) -> Response {
+    let code = rpc_code(fault.status);
+    let (content_type, body) = match wire {
+        Wire::Protobuf => {
+            let status = Status {
+                code,
+                message: fault.message.clone(),
+            };
+            (wire.media_type(), status.encode_to_vec())
+        }
+        Wire::Json => {
+            let body = serde_json::to_vec(&StatusJson {
+                code,
+                fault: &fault,
+            });
+            (wire.media_type(), body.unwrap_or_default())
+        }
+    };
+    // For the status and `Retry-After`, which are the same everywhere.
+    let mut response = Refusal(fault).into_response();
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .remove(axum::http::header::CONTENT_LENGTH);
+    *response.body_mut() = body.into();
+    response
+}
+
+/// Our error and in it what OTLP has: `code` beside `message`.
+#[derive(Serialize)]
+struct StatusJson<'a> {
+    code: i32,
+    #[serde(flatten)]
+    fault: &'a Fault,
+}
+
+/// The number of the status in gRPC (google/rpc/code.proto).
+fn rpc_code(status: u16) -> i32 {
+    match StatusCode::from_u16(status) {
+        Ok(StatusCode::UNAUTHORIZED) => 16,
+        Ok(StatusCode::FORBIDDEN) => 7,
+        Ok(StatusCode::REQUEST_TIMEOUT) => 4,
+        Ok(StatusCode::PAYLOAD_TOO_LARGE | StatusCode::TOO_MANY_REQUESTS) => 8,
+        Ok(StatusCode::SERVICE_UNAVAILABLE) => 14,
+        Ok(status) if status.is_client_error() => 3,
+        _ => 13,
+    }
+}
+
+/// An error of an export.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OtlpStatus)]
+#[allow(dead_code, reason = "documents what is written above")]
+pub(crate) struct StatusBody {
+    /// The number of the status in gRPC.
+    #[schema(example = 16)]
+    code: i32,
+    /// Stable code, for programs.
+    #[schema(example = "unauthorized")]
+    error: String,
+    /// For a person.
+    message: String,
+    /// The HTTP status.
+    #[schema(example = 401)]
+    status: u16,
+    /// Particulars, where there are any.
+    #[schema(required = false)]
+    details: Option<serde_json::Value>,
+}
+
+/// An ExportTraceServiceRequest as JSON: names in camelCase, ids in hexadecimal digits, enumerations as numbers.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OtlpTraces)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "documents what opentelemetry-proto has")]
+pub(crate) struct TracesBody {
+    /// Each with `resource` and `scopeSpans`.
+    #[schema(required = false)]
+    resource_spans: Vec<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// An ExportLogsServiceRequest as JSON.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OtlpLogs)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "documents what opentelemetry-proto has")]
+pub(crate) struct LogsBody {
+    /// Each with `resource` and `scopeLogs`.
+    #[schema(required = false)]
+    resource_logs: Vec<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// What became of spans.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OtlpTracesAnswer)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "documents what is written above")]
+pub(crate) struct TracesAnswer {
+    /// Absent when all were taken.
+    #[schema(required = false)]
+    partial_success: Option<RejectedSpans>,
+}
+
+/// Spans that were not taken.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "documents what is written above")]
+struct RejectedSpans {
+    /// How many, as text.
+    #[schema(example = "2")]
+    rejected_spans: String,
+    /// Why, for the first of them.
+    error_message: String,
+}
+
+/// What became of log records.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OtlpLogsAnswer)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "documents what is written above")]
+pub(crate) struct LogsAnswer {
+    /// Absent when all were taken.
+    #[schema(required = false)]
+    partial_success: Option<RejectedLogRecords>,
+}
+
+/// Log records that were not taken.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "documents what is written above")]
+struct RejectedLogRecords {
+    /// How many, as text.
+    #[schema(example = "2")]
+    rejected_log_records: String,
+    /// Why, for the first of them.
+    error_message: String,
+}

@@ -1,0 +1,75 @@
+//! Whose a run is: app, user, thread and tags, under every name of every convention.
+
+use std::borrow::Cow;
+
+use schemas::limits;
+
+use super::attributes::Attributes;
+use super::value::{Any, held, parsed};
+
+/// What a span's own attributes say of where it belongs.
+#[derive(Debug, Default)]
+pub(crate) struct Context<'a> {
+    pub(crate) app: Option<Cow<'a, str>>,
+    pub(crate) user: Option<Cow<'a, str>>,
+    pub(crate) thread: Option<Cow<'a, str>>,
+    pub(crate) tags: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn of(attributes: &Attributes<'a>) -> Self {
+        Self {
+            app: attributes.id(&["spindle.app_id", "app_id"]),
+            user: attributes.name(&[
+                "user.id",
+                "enduser.id",
+                "gen_ai.user",
+                "llm.user",
+                "traceloop.association.properties.user_id",
+                "langfuse.user.id",
+                "user.email",
+            ]),
+            thread: attributes.id(&[
+                "session.id",
+                "gen_ai.conversation.id",
+                "traceloop.association.properties.session_id",
+                "traceloop.association.properties.thread_id",
+                "langfuse.session.id",
+            ]),
+            tags: tags(attributes),
+        }
+    }
+}
+
+/// Labels: lists of strings, also written as JSON inside of a text, or one text. Those that are no labels, and those
+/// over the bound, are left out.
+fn tags<'a>(attributes: &Attributes<'a>) -> Vec<Cow<'a, str>> {
+    let mut tags = Vec::new();
+    for key in ["tag.tags", "langfuse.trace.tags", "agentops.tags"] {
+        match attributes.take(key) {
+            Some(Any::ArrayValue(list)) => {
+                tags.extend(
+                    list.values
+                        .iter()
+                        .filter_map(|value| match held(Some(value))? {
+                            Any::StringValue(text) => Some(Cow::from(text)),
+                            _ => None,
+                        }),
+                );
+            }
+            Some(any @ Any::StringValue(text)) => match parsed(any) {
+                serde_json::Value::Array(list) => {
+                    tags.extend(
+                        list.iter()
+                            .filter_map(|one| Some(one.as_str()?.to_owned().into())),
+                    );
+                }
+                _ => tags.push(text.into()),
+            },
+            _ => {}
+        }
+    }
+    tags.retain(|tag| (1..=limits::NAME_BYTES).contains(&tag.len()));
+    tags.truncate(limits::EVENT_TAGS);
+    tags
+}

@@ -1,0 +1,161 @@
+//! An event of the interface's own shape, as it is written.
+
+use std::borrow::Cow;
+
+use schemas::event::EventFault;
+use schemas::{limits, timestamp};
+use serde::{Serialize, Serializer};
+
+use super::metadata::Metadata;
+use super::usage::Usage;
+use super::value::Json;
+
+/// What an event says. Fields that say nothing are not written.
+#[derive(Debug, Serialize)]
+pub(crate) struct Draft<'a> {
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) event_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) app_id: Option<&'a str>,
+    pub(crate) run_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent_run_id: Option<&'a str>,
+    #[serde(rename = "timestamp", serialize_with = "time")]
+    pub(crate) timestamp_ms: i64,
+    #[serde(rename = "type")]
+    pub(crate) kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<Json<'a>>,
+    #[serde(flatten)]
+    pub(crate) usage: Option<Spent<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<Failure<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) user_email: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) thread_id: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tags: Vec<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    pub(crate) metadata: Metadata<'a>,
+    /// What the client said in two ways and is shown in the other.
+    #[serde(rename = "input.value", skip_serializing_if = "Option::is_none")]
+    pub(crate) input_value: Option<Json<'a>>,
+    #[serde(rename = "output.value", skip_serializing_if = "Option::is_none")]
+    pub(crate) output_value: Option<Json<'a>>,
+}
+
+/// [`Usage`] as an event has it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Spent<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+}
+
+impl<'a> From<Usage<'a>> for Spent<'a> {
+    fn from(usage: Usage<'a>) -> Self {
+        Self {
+            model: usage.model,
+            prompt_tokens: usage.prompt,
+            completion_tokens: usage.completion,
+            total_tokens: usage.total,
+            cached_tokens: usage.cached,
+            reasoning_tokens: usage.reasoning,
+            cost: usage.cost,
+        }
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize)]
+pub(crate) struct Failure<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<&'a str>,
+    pub(crate) message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stack: Option<&'a str>,
+}
+
+impl<'a> Draft<'a> {
+    /// An event of a run that says nothing else yet.
+    pub(crate) fn new(name: String, run_id: &'a str, kind: &'a str, timestamp_ms: i64) -> Self {
+        Self {
+            name,
+            event_id: None,
+            app_id: None,
+            run_id,
+            parent_run_id: None,
+            timestamp_ms,
+            kind,
+            input: None,
+            output: None,
+            usage: None,
+            error: None,
+            agent: None,
+            user_email: None,
+            thread_id: None,
+            tags: Vec::new(),
+            metadata: Metadata::default(),
+            input_value: None,
+            output_value: None,
+        }
+    }
+
+    /// Appends it as JSON. After an error `out` holds a part of it.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), EventFault> {
+        let start = out.len();
+        let written = serde_json::to_writer(&mut *out, self);
+        let bytes = out.len() - start;
+        match written {
+            Ok(()) if bytes <= limits::EVENT_BYTES => Ok(()),
+            Ok(()) => Err(EventFault {
+                code: "event_too_large",
+                message: format!(
+                    "makes an event of {bytes} bytes; the limit is {}",
+                    limits::EVENT_BYTES
+                ),
+            }),
+            Err(error) => Err(EventFault {
+                code: "invalid_value",
+                message: format!("cannot be written: {error}"),
+            }),
+        }
+    }
+}
+
+fn time<S: Serializer>(time_ms: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&timestamp::to_text(*time_ms))
+}
+
+/// The moment in milliseconds, where it is one that events may have.
+pub(crate) fn moment(nanos: u64, now_ms: i64, field: &str) -> Result<i64, EventFault> {
+    let time_ms = i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX);
+    let message = if time_ms < limits::EARLIEST_TIMESTAMP_MS {
+        format!("{field} is before the year 2000")
+    } else if time_ms > now_ms.saturating_add(limits::FUTURE_TIMESTAMP_MS) {
+        format!("{field} is more than a day in the future")
+    } else {
+        return Ok(time_ms);
+    };
+    Err(EventFault {
+        code: "timestamp_out_of_range",
+        message,
+    })
+}

@@ -1,0 +1,95 @@
+//! What attributes say of a run, whichever convention they are written in.
+
+use std::borrow::Cow;
+
+use super::attributes::Attributes;
+use super::messages::Said;
+use super::usage::Usage;
+use super::value::Json;
+use super::{gen_ai, openinference, traceloop};
+
+/// The type of a run that is a model call: the only one that is priced.
+pub(crate) const LLM: &str = "llm";
+/// The type of a span of which no convention says what it is: a request over the network, a query, a step of one's own.
+const SPAN: &str = "span";
+
+/// What is known of a run.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    /// `llm`, `tool`, `agent`, `chain`, ...
+    pub(crate) kind: &'static str,
+    /// The tool's or agent's own name.
+    pub(crate) name: Option<Cow<'a, str>>,
+    /// The agent that acts.
+    pub(crate) agent: Option<Cow<'a, str>>,
+    /// Empty for all but model calls.
+    pub(crate) usage: Usage<'a>,
+    /// Messages.
+    pub(crate) said: Said,
+    /// Input and output as one value each.
+    pub(crate) input: Option<Json<'a>>,
+    pub(crate) output: Option<Json<'a>>,
+}
+
+impl<'a> Facts<'a> {
+    /// Reads what is known under any name. Conventions are asked in a fixed order and what one has said stays: spans
+    /// are met that carry two.
+    pub(crate) fn of(attributes: &Attributes<'a>) -> Self {
+        let kind = openinference::kind(attributes)
+            .or_else(|| gen_ai::kind(attributes))
+            .or_else(|| traceloop::kind(attributes))
+            .unwrap_or(SPAN);
+        let usage = match kind {
+            LLM => Usage::of_model_call(attributes),
+            _ => Usage::default(),
+        };
+        let mut facts = Self {
+            kind,
+            name: None,
+            agent: None,
+            usage,
+            said: Said::default(),
+            input: None,
+            output: None,
+        };
+        openinference::read(attributes, &mut facts);
+        gen_ai::read(attributes, &mut facts);
+        traceloop::read(attributes, &mut facts);
+        facts
+    }
+
+    /// The messages that another source of the same run has, where the attributes had none.
+    pub(crate) fn hear(&mut self, said: Said) {
+        if self.said.input.is_empty() {
+            self.said.input = said.input;
+        }
+        if self.said.output.is_empty() {
+            self.said.output = said.output;
+        }
+    }
+
+    /// The input, and what repeats it in other words. Of a model call the messages are the input, of everything else
+    /// the value.
+    pub(crate) fn take_input(&mut self) -> (Option<Json<'a>>, Option<Json<'a>>) {
+        let messages = self.said.take_input().map(Json::from);
+        chosen(self.kind, messages, self.input.take())
+    }
+
+    /// The same for the output.
+    pub(crate) fn take_output(&mut self) -> (Option<Json<'a>>, Option<Json<'a>>) {
+        let messages = self.said.take_output().map(Json::from);
+        chosen(self.kind, messages, self.output.take())
+    }
+}
+
+fn chosen<'a>(
+    kind: &str,
+    messages: Option<Json<'a>>,
+    value: Option<Json<'a>>,
+) -> (Option<Json<'a>>, Option<Json<'a>>) {
+    match (messages, value) {
+        (Some(messages), value) if kind == LLM => (Some(messages), value),
+        (messages, Some(value)) => (Some(value), messages),
+        (messages, None) => (messages, None),
+    }
+}

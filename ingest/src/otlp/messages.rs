@@ -1,0 +1,220 @@
+//! The messages of a model call in every shape they are reported in, made the one shape that the rest of Spindle
+//! shows, counts and exports: that of OpenAI's chat, `{role, content, tool_calls, tool_call_id, ...}`.
+//!
+//! Whatever is not known of a message stays on it under its own name.
+
+use serde_json::{Map, Value, json};
+
+use super::value::{Any, parsed};
+
+/// What was said to a model, and what it answered.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) input: Vec<Value>,
+    pub(crate) output: Vec<Value>,
+}
+
+impl Said {
+    /// The input, if anything was said.
+    pub(crate) fn take_input(&mut self) -> Option<Value> {
+        (!self.input.is_empty()).then(|| std::mem::take(&mut self.input).into())
+    }
+
+    /// The answer: one message, or a list of several.
+    pub(crate) fn take_output(&mut self) -> Option<Value> {
+        match self.output.len() {
+            0 => None,
+            1 => self.output.pop(),
+            _ => Some(std::mem::take(&mut self.output).into()),
+        }
+    }
+}
+
+/// The messages in an attribute: a list of them, one, or a text, also written as JSON inside of a text. `role` is that
+/// of messages that name none.
+pub(crate) fn of_attribute(any: &Any, role: &str) -> Vec<Value> {
+    of_value(parsed(any), role)
+}
+
+/// The same for a value.
+pub(crate) fn of_value(value: Value, role: &str) -> Vec<Value> {
+    match value {
+        Value::Array(list) => list
+            .into_iter()
+            .flat_map(|one| message(one, role))
+            .collect(),
+        Value::Null => Vec::new(),
+        Value::String(text) if text.is_empty() => Vec::new(),
+        one => message(one, role),
+    }
+}
+
+/// The instructions that stand beside the messages: text, or a list of parts.
+pub(crate) fn of_instructions(any: &Any) -> Vec<Value> {
+    match parsed(any) {
+        // Messages already.
+        Value::Array(list) if list.iter().any(|one| one.get("role").is_some()) => {
+            of_value(Value::Array(list), "system")
+        }
+        Value::Array(parts) => message(json!({"parts": parts}), "system"),
+        other => of_value(other, "system"),
+    }
+}
+
+/// One message, which may become several: answers of tools are messages of their own.
+fn message(value: Value, role: &str) -> Vec<Value> {
+    let mut fields = match value {
+        Value::Object(fields) => unwrapped(fields),
+        other => return vec![json!({"role": role, "content": other})],
+    };
+    if !fields.get("role").is_some_and(Value::is_string) {
+        fields.insert("role".to_owned(), role.into());
+    }
+    match fields.remove("tool_calls") {
+        None | Some(Value::Null) => {}
+        Some(Value::Array(calls)) if calls.is_empty() => {}
+        Some(Value::Array(calls)) => {
+            let calls = calls.into_iter().map(call).collect::<Vec<_>>();
+            fields.insert("tool_calls".to_owned(), calls.into());
+        }
+        Some(other) => {
+            fields.insert("tool_calls".to_owned(), other);
+        }
+    }
+    if let Some(Value::Array(contents)) = fields.remove("contents") {
+        let parts = contents
+            .into_iter()
+            .map(|one| inside(one, "message_content"));
+        let parts: Vec<Value> = parts.map(content_part).collect();
+        fields.insert("content".to_owned(), joined(parts));
+    }
+    match fields.remove("parts") {
+        Some(Value::Array(parts)) => from_parts(fields, parts),
+        _ => vec![Value::Object(fields)],
+    }
+}
+
+/// Takes a message out of what some put around it; what stands beside it (a reason for its end) moves in.
+fn unwrapped(mut fields: Map<String, Value>) -> Map<String, Value> {
+    let Some(Value::Object(mut inner)) = fields.remove("message") else {
+        return fields;
+    };
+    for (key, value) in fields {
+        inner.entry(key).or_insert(value);
+    }
+    inner
+}
+
+/// What is under the key, where something stands there.
+fn inside(value: Value, key: &str) -> Value {
+    match value {
+        Value::Object(mut fields) => fields.remove(key).unwrap_or(Value::Object(fields)),
+        other => other,
+    }
+}
+
+/// A call of a tool, whose arguments are text in OpenAI's shape.
+fn call(value: Value) -> Value {
+    let Value::Object(mut fields) = inside(value, "tool_call") else {
+        return Value::Null;
+    };
+    let mut function = match fields.remove("function") {
+        Some(Value::Object(function)) => function,
+        _ => Map::new(),
+    };
+    for key in ["name", "arguments"] {
+        if let Some(value) = fields.remove(key) {
+            function.entry(key).or_insert(value);
+        }
+    }
+    if let Some(arguments) = function.get_mut("arguments")
+        && !arguments.is_string()
+    {
+        *arguments = arguments.to_string().into();
+    }
+    fields.insert("type".to_owned(), "function".into());
+    fields.insert("function".to_owned(), function.into());
+    Value::Object(fields)
+}
+
+/// A part of a content, of either convention, as OpenAI writes it; any other kind as it is.
+fn content_part(part: Value) -> Value {
+    let text = |name| part.get(name).and_then(Value::as_str);
+    let address = part["image"]["image"]["url"]
+        .as_str()
+        .or(part["image"]["url"].as_str())
+        .or_else(|| text("uri"));
+    match (text("type"), text("text").or_else(|| text("content"))) {
+        (Some("text"), Some(text)) => json!({"type": "text", "text": text}),
+        (Some("image"), _) if address.is_some() => {
+            json!({"type": "image_url", "image_url": {"url": address}})
+        }
+        (Some("uri"), _) if address.is_some() && text("modality") == Some("image") => {
+            json!({"type": "image_url", "image_url": {"url": address}})
+        }
+        _ => part,
+    }
+}
+
+/// A content of one text is that text.
+fn joined(mut parts: Vec<Value>) -> Value {
+    match parts.as_mut_slice() {
+        [one] if one["type"] == "text" => one["text"].take(),
+        _ => parts.into(),
+    }
+}
+
+/// A message in the shape of the GenAI conventions: everything it holds is a part.
+fn from_parts(mut fields: Map<String, Value>, parts: Vec<Value>) -> Vec<Value> {
+    let (mut contents, mut calls, mut messages) = (Vec::new(), Vec::new(), Vec::new());
+    let mut thoughts: Vec<String> = Vec::new();
+    for part in parts {
+        match part.get("type").and_then(Value::as_str) {
+            Some("tool_call") => calls.push(call(without_type(part))),
+            Some("tool_call_response") => messages.push(answer_of_tool(part)),
+            Some("reasoning" | "thinking") if part["content"].is_string() => {
+                thoughts.extend(part["content"].as_str().map(str::to_owned));
+            }
+            _ => contents.push(content_part(part)),
+        }
+    }
+    if contents.is_empty() && calls.is_empty() && thoughts.is_empty() && !messages.is_empty() {
+        return messages;
+    }
+    let content = match (contents.is_empty(), calls.is_empty()) {
+        (true, false) => Value::Null,
+        (true, true) => "".into(),
+        _ => joined(contents),
+    };
+    fields.insert("content".to_owned(), content);
+    if !calls.is_empty() {
+        fields.insert("tool_calls".to_owned(), calls.into());
+    }
+    if !thoughts.is_empty() {
+        fields.insert("reasoning_content".to_owned(), thoughts.join("\n").into());
+    }
+    messages.push(Value::Object(fields));
+    messages
+}
+
+fn without_type(mut part: Value) -> Value {
+    if let Some(fields) = part.as_object_mut() {
+        fields.remove("type");
+    }
+    part
+}
+
+fn answer_of_tool(mut part: Value) -> Value {
+    let content = ["response", "result", "content"]
+        .into_iter()
+        .find_map(|key| part.get_mut(key).map(Value::take));
+    let content = match content {
+        Some(Value::String(text)) => text,
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    };
+    json!({"role": "tool", "tool_call_id": part["id"], "content": content})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! A span as two events of a run: its start and its end.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
+use schemas::event::EventFault;
+use schemas::limits;
+use serde_json::{Value, json};
+
+use super::attributes::Attributes;
+use super::context::Context;
+use super::draft::{Draft, Failure, moment};
+use super::facts::Facts;
+use super::message_event::MessageEvent;
+use super::messages::Said;
+use super::metadata::{self, Metadata};
+use super::source::Source;
+use super::value::{Any, Json, cut, held};
+
+/// Events and links of a span that are kept, of each.
+const LISTED: usize = 64;
+/// Bytes of a value that only repeats what messages say: a page of text, where an answer of a model has its identifier.
+const REPEATED_BYTES: usize = 8 << 10;
+/// Bytes of an error's parts.
+const ERROR_BYTES: usize = 64 << 10;
+const EXCEPTION: &str = "exception";
+/// One for each piece of a streamed answer, and says nothing of it.
+const CHUNK: &str = "gen_ai.content.completion.chunk";
+
+/// Appends both events, with a comma between them. After an error `out` holds a part of them.
+pub(crate) fn write(
+    span: &Span,
+    source: &Source,
+    now_ms: i64,
+    out: &mut Vec<u8>,
+) -> Result<(), EventFault> {
+    let trace_id = identifier(&span.trace_id, 16, "traceId")?;
+    let run_id = identifier(&span.span_id, 8, "spanId")?;
+    let parent_id = match span.parent_span_id.as_slice() {
+        id if id.iter().all(|byte| *byte == 0) => None,
+        id => Some(identifier(id, 8, "parentSpanId")?),
+    };
+    if span.end_time_unix_nano == 0 {
+        let message = "has no endTimeUnixNano; only spans that have ended are taken";
+        return Err(fault("missing_field", message));
+    }
+    let start_ms = moment(span.start_time_unix_nano, now_ms, "startTimeUnixNano")?;
+    let end_ms = moment(span.end_time_unix_nano, now_ms, "endTimeUnixNano")?;
+
+    let attributes = Attributes::new(&span.attributes);
+    let mut facts = Facts::of(&attributes);
+    facts.hear(said_in_events(&span.events));
+    let context = Context::of(&attributes);
+    let failure = failure(span, &attributes);
+
+    let own_name = facts.name.take();
+    let own_name = own_name.as_deref().unwrap_or(&span.name);
+    // `_error` is the longest of what follows it in an event's name.
+    let name = match cut(own_name, limits::NAME_BYTES - "_error".len()) {
+        "" => facts.kind,
+        name => name,
+    };
+    let event = |phase: &str, timestamp_ms| Draft {
+        event_id: Some(format!("{trace_id}-{run_id}-{phase}")),
+        app_id: context.app.as_deref().or(source.app.as_deref()),
+        parent_run_id: parent_id.as_deref(),
+        ..Draft::new(format!("{name}_{phase}"), &run_id, facts.kind, timestamp_ms)
+    };
+    let mut start = event("start", start_ms);
+    let mut end = event(if failure.is_some() { "error" } else { "end" }, end_ms);
+    // One identity whatever became of it: a span has one end.
+    end.event_id = Some(format!("{trace_id}-{run_id}-end"));
+
+    let (input, repeated_input) = facts.take_input();
+    let (output, repeated_output) = facts.take_output();
+    start.input = input;
+    start.input_value = repeated_input.filter(|value| value.bytes() <= REPEATED_BYTES);
+    end.output = output;
+    end.output_value = repeated_output.filter(|value| value.bytes() <= REPEATED_BYTES);
+    end.usage = Some(std::mem::take(&mut facts.usage).into());
+    end.error = failure;
+    start.agent = match facts.agent.take() {
+        None if facts.kind == "agent" => Some(name.into()),
+        agent => agent,
+    };
+    start.user_email = context.user.clone();
+    start.thread_id = context.thread.clone();
+    start.tags.clone_from(&context.tags);
+    start
+        .metadata
+        .insert("trace_id", Json::Text((&trace_id).into()));
+    source.add_to(&mut start.metadata);
+    start.metadata.insert_rest(&attributes);
+    start.metadata.count_left_out(span.dropped_attributes_count);
+    add_kind(&mut start.metadata, span.kind);
+    add_links(&mut end.metadata, span);
+    add_events(&mut end.metadata, span, end.error.is_some());
+
+    start.write(out)?;
+    out.push(b',');
+    end.write(out)
+}
+
+pub(crate) fn fault(code: &'static str, message: impl Into<String>) -> EventFault {
+    EventFault {
+        code,
+        message: message.into(),
+    }
+}
+
+/// An identifier in hexadecimal digits, of the length it must have and not zero.
+pub(crate) fn identifier(id: &[u8], bytes: usize, field: &str) -> Result<String, EventFault> {
+    if id.is_empty() {
+        return Err(fault("missing_field", format!("has no {field}")));
+    }
+    if id.len() != bytes || id.iter().all(|byte| *byte == 0) {
+        let message = format!("{field} must be {bytes} bytes and not all zero");
+        return Err(fault("invalid_value", message));
+    }
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = id.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    Ok(digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect())
+}
+
+fn said_in_events(events: &[Event]) -> Said {
+    let mut said = Said::default();
+    for event in events {
+        if let Some(message) = MessageEvent::of(&event.name) {
+            message.add_to(&mut said, None, &event.attributes);
+        }
+    }
+    said
+}
+
+/// What went wrong: the status says whether, the last exception says what.
+fn failure<'a>(span: &'a Span, attributes: &Attributes<'a>) -> Option<Failure<'a>> {
+    let status = span.status.as_ref()?;
+    if status.code != StatusCode::Error as i32 {
+        return None;
+    }
+    let exception = span.events.iter().rfind(|event| event.name == EXCEPTION);
+    let said = |key: &str| {
+        let text = text_of(&exception?.attributes, key)?;
+        Some(cut(text, ERROR_BYTES))
+    };
+    let of_status = cut(&status.message, ERROR_BYTES);
+    Some(Failure {
+        name: said("exception.type").or_else(|| attributes.text("error.type")),
+        message: said("exception.message")
+            .or(Some(of_status).filter(|text| !text.is_empty()))
+            .unwrap_or("the span's status is an error"),
+        stack: said("exception.stacktrace"),
+    })
+}
+
+fn text_of<'a>(pairs: &'a [KeyValue], key: &str) -> Option<&'a str> {
+    let pair = pairs.iter().find(|pair| pair.key == key)?;
+    match held(pair.value.as_ref())? {
+        Any::StringValue(text) if !text.is_empty() => Some(text),
+        _ => None,
+    }
+}
+
+/// The side of a request over the network that a span is.
+fn add_kind(metadata: &mut Metadata<'_>, kind: i32) {
+    let name = match SpanKind::try_from(kind) {
+        Ok(SpanKind::Server) => "server",
+        Ok(SpanKind::Client) => "client",
+        Ok(SpanKind::Producer) => "producer",
+        Ok(SpanKind::Consumer) => "consumer",
+        _ => return,
+    };
+    metadata.insert("span.kind", Json::Text(name.into()));
+}
+
+fn add_links(metadata: &mut Metadata<'_>, span: &Span) {
+    let links = span.links.iter().filter_map(|link| {
+        Some(json!({
+            "trace_id": identifier(&link.trace_id, 16, "traceId").ok()?,
+            "run_id": identifier(&link.span_id, 8, "spanId").ok()?,
+            "attributes": metadata::small_object(&link.attributes),
+        }))
+    });
+    list(metadata, "links", links, span.dropped_links_count);
+}
+
+/// Events that nothing else was made of.
+fn add_events(metadata: &mut Metadata<'_>, span: &Span, has_failed: bool) {
+    let last = span
+        .events
+        .iter()
+        .rposition(|event| event.name == EXCEPTION);
+    let events = span.events.iter().enumerate().filter(|(place, event)| {
+        let is_the_error = has_failed && Some(*place) == last;
+        !is_the_error && event.name != CHUNK && MessageEvent::of(&event.name).is_none()
+    });
+    let events = events.map(|(_, event)| {
+        let time_ms = i64::try_from(event.time_unix_nano / 1_000_000).unwrap_or_default();
+        json!({
+            "name": event.name,
+            "timestamp": schemas::timestamp::to_text(time_ms),
+            "attributes": metadata::small_object(&event.attributes),
+        })
+    });
+    list(metadata, "events", events, span.dropped_events_count);
+}
+
+fn list(
+    metadata: &mut Metadata<'_>,
+    name: &'static str,
+    items: impl Iterator<Item = Value>,
+    dropped: u32,
+) {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        return;
+    }
+    let kept: Vec<Value> = items.by_ref().take(LISTED).collect();
+    let left_out = u64::try_from(items.count())
+        .unwrap_or(u64::MAX)
+        .saturating_add(dropped.into());
+    metadata.insert_whole(name.into(), Json::from(Value::from(kept)));
+    if left_out > 0 {
+        metadata.insert(format!("dropped_{name}"), Json::from(Value::from(left_out)));
+    }
+}

@@ -1,0 +1,239 @@
+//! Which model was called, with how many tokens, at what cost: under every name that was ever in use.
+//!
+//! Only model calls are asked. An agent's or a workflow's span often repeats the sums of the calls below it, and what
+//! is counted once must not be counted again; there these attributes stay metadata.
+
+use std::borrow::Cow;
+
+use super::attributes::Attributes;
+use super::value::Any;
+
+const SERVED_MODEL: [&str; 5] = [
+    "gen_ai.response.model",
+    "llm.response.model",
+    "llm.model_name",
+    "embedding.model_name",
+    "reranker.model_name",
+];
+const ASKED_MODEL: [&str; 2] = ["gen_ai.request.model", "llm.request.model"];
+const PROMPT: [&str; 4] = [
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "llm.token_count.prompt",
+    "llm.usage.prompt_tokens",
+];
+const COMPLETION: [&str; 4] = [
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.token_count.completion",
+    "llm.usage.completion_tokens",
+];
+const TOTAL: [&str; 3] = [
+    "gen_ai.usage.total_tokens",
+    "llm.usage.total_tokens",
+    "llm.token_count.total",
+];
+const CACHED: [&str; 7] = [
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.input_tokens.cached",
+    "gen_ai.usage.cached_tokens",
+    "gen_ai.usage.details.cache_read_tokens",
+    "llm.token_count.prompt_details.cache_read",
+    "llm.usage.cache_read_input_tokens",
+];
+/// Looked at for the sum of the prompt; they stay metadata, because an event has no field for them.
+const CACHE_WRITTEN: [&str; 6] = [
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_write.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "gen_ai.usage.details.cache_write_tokens",
+    "llm.token_count.prompt_details.cache_write",
+    "llm.usage.cache_creation_input_tokens",
+];
+const REASONING: [&str; 6] = [
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.reasoning_tokens",
+    "gen_ai.usage.output_tokens.reasoning",
+    "gen_ai.usage.details.reasoning_tokens",
+    "llm.token_count.completion_details.reasoning",
+    "llm.usage.reasoning_tokens",
+];
+const COST: [&str; 3] = [
+    "gen_ai.usage.cost",
+    "gen_ai.usage.total_cost",
+    "llm.cost.total",
+];
+/// The largest count that an event may carry.
+const COUNT_MAX: i64 = 1 << 53;
+
+/// What a model call used.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Usage<'a> {
+    pub(crate) model: Option<Cow<'a, str>>,
+    /// Tokens of the prompt, cached ones included.
+    pub(crate) prompt: Option<u64>,
+    /// Tokens of the answer, reasoning included.
+    pub(crate) completion: Option<u64>,
+    pub(crate) total: Option<u64>,
+    pub(crate) cached: Option<u64>,
+    pub(crate) reasoning: Option<u64>,
+    /// USD, more than nothing.
+    pub(crate) cost: Option<f64>,
+}
+
+impl<'a> Usage<'a> {
+    pub(crate) fn of_model_call(attributes: &Attributes<'a>) -> Self {
+        let served = attributes.name(&SERVED_MODEL);
+        let model = match &served {
+            // The asked one stays metadata where it says something else.
+            Some(served) => {
+                for key in ASKED_MODEL {
+                    if attributes.text(key) == Some(served) {
+                        attributes.take(key);
+                    }
+                }
+                Some(served.clone())
+            }
+            None => attributes
+                .name(&ASKED_MODEL)
+                .or_else(|| asked_in_parameters(attributes)),
+        };
+        let tokens = |keys: &[&str]| attributes.first(keys, count);
+        let cached = tokens(&CACHED);
+        let cache_written = CACHE_WRITTEN
+            .iter()
+            .find_map(|key| attributes.get(key).and_then(count));
+        let (prompt, completion) = (tokens(&PROMPT), tokens(&COMPLETION));
+        let total = tokens(&TOTAL);
+        let (prompt, total) = with_cache(prompt, total, completion, cached, cache_written);
+        Self {
+            model,
+            prompt,
+            completion,
+            total,
+            cached,
+            reasoning: tokens(&REASONING),
+            // Clients that know no price say 0, and so do failed calls: our own table then knows better.
+            cost: attributes.first(&COST, amount),
+        }
+    }
+}
+
+/// Prompt and total with the cached tokens in them.
+///
+/// The conventions say that the prompt's count includes what was read from and written to a cache. Anthropic's own
+/// count does not, and some instrumentations pass it on as it is (OpenLLMetry for Bedrock, for one:
+/// traceloop/openllmetry#4449). That can be told where the parts are more than the whole, and only then is anything
+/// added; where it cannot, the count is taken at its word.
+fn with_cache(
+    prompt: Option<u64>,
+    total: Option<u64>,
+    completion: Option<u64>,
+    cached: Option<u64>,
+    cache_written: Option<u64>,
+) -> (Option<u64>, Option<u64>) {
+    let aside = cached
+        .unwrap_or(0)
+        .saturating_add(cache_written.unwrap_or(0));
+    let Some(counted) = prompt.filter(|prompt| aside > *prompt) else {
+        return (prompt, total);
+    };
+    let whole = counted.saturating_add(aside);
+    let leaves_out = counted.saturating_add(completion.unwrap_or(0));
+    let total = total.map(|total| match total == leaves_out {
+        true => total.saturating_add(aside),
+        false => total,
+    });
+    (Some(whole), total)
+}
+
+/// The model in OpenInference's parameters of the call: all there is when the call failed.
+fn asked_in_parameters<'a>(attributes: &Attributes<'a>) -> Option<Cow<'a, str>> {
+    #[derive(serde::Deserialize)]
+    struct Parameters {
+        model: String,
+    }
+    let text = attributes.text("llm.invocation_parameters")?;
+    let Parameters { model } = serde_json::from_str(text).ok()?;
+    (1..=schemas::limits::NAME_BYTES)
+        .contains(&model.len())
+        .then(|| model.into())
+}
+
+/// A count, also as text or with a point.
+fn count(any: &Any) -> Option<u64> {
+    let number = match any {
+        Any::IntValue(number) => *number,
+        Any::DoubleValue(number)
+            if number.fract() == 0.0 && (0.0..=COUNT_MAX as f64).contains(number) =>
+        {
+            *number as i64
+        }
+        Any::StringValue(text) => text.parse().ok()?,
+        _ => return None,
+    };
+    u64::try_from(number).ok().filter(|_| number <= COUNT_MAX)
+}
+
+/// An amount of money above zero and below what an event may carry.
+fn amount(any: &Any) -> Option<f64> {
+    let number = match any {
+        Any::DoubleValue(number) => *number,
+        Any::IntValue(number) => *number as f64,
+        Any::StringValue(text) => text.parse().ok()?,
+        _ => return None,
+    };
+    (number > 0.0 && number < 1e12).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_tokens_are_added_only_where_the_prompt_cannot_hold_them() {
+        for (given, expected) in [
+            // The conventions: they are inside.
+            (
+                (Some(130), Some(150), Some(20), Some(100), Some(25)),
+                (Some(130), Some(150)),
+            ),
+            // Anthropic's own counts: 5 beside 100 read and 25 written.
+            (
+                (Some(5), Some(25), Some(20), Some(100), Some(25)),
+                (Some(130), Some(150)),
+            ),
+            // The same with a total that has them.
+            (
+                (Some(5), Some(150), Some(20), Some(100), Some(25)),
+                (Some(130), Some(150)),
+            ),
+            ((Some(5), None, Some(20), None, None), (Some(5), None)),
+            ((None, Some(25), None, Some(100), None), (None, Some(25))),
+        ] {
+            let (prompt, total, completion, cached, written) = given;
+            assert_eq!(
+                with_cache(prompt, total, completion, cached, written),
+                expected,
+                "{given:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_count_is_a_whole_number_from_zero_however_it_is_written() {
+        for (any, expected) in [
+            (Any::IntValue(37), Some(37)),
+            (Any::DoubleValue(37.0), Some(37)),
+            (Any::StringValue("37".into()), Some(37)),
+            (Any::IntValue(-1), None),
+            (Any::IntValue(i64::MAX), None),
+            (Any::DoubleValue(1.5), None),
+            (Any::DoubleValue(f64::NAN), None),
+            (Any::BoolValue(true), None),
+        ] {
+            assert_eq!(count(&any), expected, "{any:?}");
+        }
+    }
+}

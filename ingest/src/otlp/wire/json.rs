@@ -1,0 +1,78 @@
+//! The JSON form: names in camelCase, identifiers in hexadecimal digits, times as text or number.
+//!
+//! Only where each span begins and ends is found for the whole body; the spans are read one by one.
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use schemas::event::EventFault;
+use schemas::fault::Fault;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::{Item, malformed, unreadable, within_bound};
+use crate::otlp::source::Source;
+
+/// A request of either kind.
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow, default, rename = "resourceSpans", alias = "resourceLogs")]
+    list: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct OfResource<'a> {
+    #[serde(borrow)]
+    resource: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "scopeSpans", alias = "scopeLogs")]
+    scopes: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct OfScope<'a> {
+    #[serde(borrow)]
+    scope: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "spans", alias = "logRecords")]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+pub(super) fn visit<T: Item>(
+    body: &Bytes,
+    visitor: &mut impl FnMut(&Source, Result<T, EventFault>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let text = std::str::from_utf8(body).map_err(malformed)?;
+    let Request { list } = object(text).map_err(malformed)?;
+    for of_resource in list.unwrap_or_default() {
+        let OfResource { resource, scopes } = object(of_resource.get()).map_err(malformed)?;
+        let resource: Option<Resource> = of_all(resource)?;
+        let shared = Source::of_resource(&resource.unwrap_or_default());
+        for of_scope in scopes.unwrap_or_default() {
+            let OfScope { scope, items } = object(of_scope.get()).map_err(malformed)?;
+            let scope: Option<InstrumentationScope> = of_all(scope)?;
+            let source = shared.with_scope(&scope.unwrap_or_default());
+            for item in items.unwrap_or_default() {
+                let item = within_bound(item.get().len())
+                    .and_then(|()| object(item.get()).map_err(unreadable));
+                visitor(&source, item)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads an object. serde would take a list of a struct's values for it too.
+fn object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text);
+    }
+    Err(serde::de::Error::custom("an object is needed"))
+}
+
+fn of_all<T: DeserializeOwned>(raw: Option<&RawValue>) -> Result<Option<T>, Fault> {
+    let Some(raw) = raw else { return Ok(None) };
+    if within_bound(raw.get().len()).is_err() {
+        return Err(malformed("a resource or a scope is too large"));
+    }
+    object(raw.get()).map(Some).map_err(malformed)
+}

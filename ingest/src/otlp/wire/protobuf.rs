@@ -1,0 +1,106 @@
+//! The protobuf form. Steps from field to field down to the spans, whose messages alone are decoded.
+//!
+//! The numbers are those of opentelemetry-proto; they are the same for traces and for logs: 1 is the list of a
+//! request, in it 1 the resource and 2 the scopes, in those 1 the scope and 2 the spans or records.
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use prost::Message;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use schemas::event::EventFault;
+use schemas::fault::Fault;
+
+use super::{Item, malformed, unreadable, within_bound};
+use crate::otlp::source::Source;
+
+const REQUEST_LIST: u32 = 1;
+const RESOURCE: u32 = 1;
+const SCOPES: u32 = 2;
+const SCOPE: u32 = 1;
+const ITEMS: u32 = 2;
+
+pub(super) fn visit<T: Item>(
+    body: &Bytes,
+    visitor: &mut impl FnMut(&Source, Result<T, EventFault>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    for of_resource in Messages::of(body, REQUEST_LIST) {
+        let of_resource = of_resource?;
+        let resource: Option<Resource> = last(&of_resource, RESOURCE)?;
+        let shared = Source::of_resource(&resource.unwrap_or_default());
+        for of_scope in Messages::of(&of_resource, SCOPES) {
+            let of_scope = of_scope?;
+            let scope: Option<InstrumentationScope> = last(&of_scope, SCOPE)?;
+            let source = shared.with_scope(&scope.unwrap_or_default());
+            for item in Messages::of(&of_scope, ITEMS) {
+                let item = item?;
+                let item =
+                    within_bound(item.len()).and_then(|()| T::decode(item).map_err(unreadable));
+                visitor(&source, item)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The last message under a number: which is the one that counts, should there be several.
+fn last<T: Message + Default>(bytes: &Bytes, number: u32) -> Result<Option<T>, Fault> {
+    let mut found = None;
+    for message in Messages::of(bytes, number) {
+        found = Some(message?);
+    }
+    match found {
+        Some(bytes) if within_bound(bytes.len()).is_ok() => {
+            T::decode(bytes).map(Some).map_err(malformed)
+        }
+        Some(_) => Err(malformed("a resource or a scope is too large")),
+        None => Ok(None),
+    }
+}
+
+/// The messages under one number, as bytes; other fields are stepped over.
+struct Messages {
+    rest: Bytes,
+    number: u32,
+}
+
+impl Messages {
+    fn of(bytes: &Bytes, number: u32) -> Self {
+        Self {
+            rest: bytes.clone(),
+            number,
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Bytes>, Fault> {
+        let (number, wire_type) = decode_key(&mut self.rest).map_err(malformed)?;
+        if number != self.number || wire_type != WireType::LengthDelimited {
+            skip_field(wire_type, number, &mut self.rest, DecodeContext::default())
+                .map_err(malformed)?;
+            return Ok(None);
+        }
+        let length = decode_varint(&mut self.rest).map_err(malformed)?;
+        match usize::try_from(length) {
+            Ok(length) if length <= self.rest.len() => Ok(Some(self.rest.split_to(length))),
+            _ => Err(malformed("it ends before its end")),
+        }
+    }
+}
+
+impl Iterator for Messages {
+    type Item = Result<Bytes, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.rest.is_empty() {
+            match self.step() {
+                Ok(None) => {}
+                Ok(Some(message)) => return Some(Ok(message)),
+                Err(error) => {
+                    self.rest = Bytes::new();
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
