@@ -58,7 +58,7 @@ lint: $(WEB_TOOLS) ## Formatting and lints, warnings as errors.
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 test: engine kafka-jars web lint test-rust ## Everything; what CI runs.
-	$(MAKE) -j2 test-python test-web test-deploy
+	$(MAKE) -j2 test-python test-web test-deploy test-client-python test-client-typescript
 
 test-rust: engine kafka-jars
 	cargo test --locked --workspace
