@@ -73,7 +73,8 @@ test-python: engine kafka-jars binary $(VENV)/ready $(CLIENTS)/ready
 
 # The Python library: types, lints, and tests against servers that misbehave, the packages it observes and the real binary.
 test-client-python: engine binary $(CLIENT_PYTHON)/ready
-	cd clients/python && ../../$(CLIENT_PYTHON)/bin/ruff check . && ../../$(CLIENT_PYTHON)/bin/ruff format --check .
+	cd clients/python && ../../$(CLIENT_PYTHON)/bin/ruff check --config pyproject.toml . ../../examples/python
+	cd clients/python && ../../$(CLIENT_PYTHON)/bin/ruff format --config pyproject.toml --check . ../../examples/python
 	cd clients/python && ../../$(CLIENT_PYTHON)/bin/python -m mypy
 	cd clients/python && SPINDLE_BIN=target/debug/spindle ../../$(CLIENT_PYTHON)/bin/python -m pytest
 

@@ -456,7 +456,8 @@ def test_nothing_an_application_passes_raises(client):
         run.tags(cruel)
         run.usage(prompt_tokens=cruel, completion_tokens=-1, total_tokens="3")
         run.metadata(c=cruel)
-    client.chat(cruel, cruel, cruel)
+    with spindle_client.tags(cruel), spindle_client.user(cruel), spindle_client.thread(cruel):
+        client.chat(cruel, cruel, cruel)
     client.feedback(cruel, cruel, cruel)
     client.saved(cruel)
     client.start(cruel, cruel, tags=cruel, parent=None).end(cruel)
@@ -467,6 +468,10 @@ def test_nothing_an_application_passes_raises(client):
 def test_names_are_cut_to_what_the_server_takes(client, collector):
     with client.tool("é" * 1000, tags=["t" * 1000] + [str(n) for n in range(100)]):
         pass
+    client.chat("user", "a", "t" * 500)
+    client.chat("user", "a", "t" * 501)
     client.flush(10)
+    threads = [event["thread_id"] for event in collector.events[2:]]
+    assert threads[0] != threads[1] and all(len(thread.encode()) <= 256 for thread in threads)
     assert len(collector.events[0]["name"].encode()) <= 512
     assert len(collector.events[0]["tags"]) <= 64 and all(len(tag) <= 512 for tag in collector.events[0]["tags"])

@@ -9,7 +9,7 @@ import zipfile
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
 USE = """
 import sys
-import spindle_client
+import spindle_client, spindle_client.integrations.openai, spindle_client.integrations.anthropic
 assert "site-packages" in spindle_client.__file__
 @spindle_client.tool
 def double(number: int) -> int:

@@ -142,12 +142,12 @@ def tags(*names: str) -> Setting:
 
 def user(email: str) -> Setting:
     """`with user("ada@example.com"):` all runs and messages inside are of this user."""
-    return Setting(user_email=str(email))
+    return Setting(user_email=email)
 
 
 def thread(thread_id: str) -> Setting:
     """`with thread("talk-1"):` all runs and messages inside belong to this conversation."""
-    return Setting(thread_id=str(thread_id))
+    return Setting(thread_id=thread_id)
 
 
 def current_run() -> Run | None:

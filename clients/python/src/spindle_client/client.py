@@ -10,7 +10,7 @@ from . import lifecycle
 from . import run as runs
 from . import scope as scopes
 from .buffer import Buffer, Event
-from .encoding import ID_BYTES, bounded
+from .encoding import bounded, bounded_id
 from .log import LOGGER, Voice
 from .run import EVENT_BYTES, NOTHING, Run, RunType, new_id
 from .settings import resolve
@@ -32,7 +32,7 @@ class Client:
             LOGGER.error("settings: %s", fault)
         self.enabled = self.settings.enabled
         """False where every call does nothing."""
-        self.app_id = bounded(self.settings.app_id, ID_BYTES) if self.settings.app_id else None
+        self.app_id = bounded_id(self.settings.app_id) if self.settings.app_id else None
         self.captures_input = self.settings.capture_input
         self.captures_output = self.settings.capture_output
         self.value_bytes = self.settings.value_bytes
@@ -109,7 +109,7 @@ class Client:
             event: dict[str, Any] = {"role": role, "content": content if isinstance(content, str) else str(content)}
             scope.describe(event)
             if thread_id:
-                event["thread_id"] = str(thread_id)
+                event["thread_id"] = bounded_id(thread_id)
             self._custom("chat", run_id, event)
             return run_id
         except Exception as error:
@@ -242,4 +242,4 @@ def id_of(run: Run | str | None) -> str | None:
     """The id of a run."""
     if run is None:
         return None
-    return run.id if isinstance(run, Run) else str(run)
+    return run.id if isinstance(run, Run) else bounded_id(run)

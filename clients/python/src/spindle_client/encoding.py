@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
@@ -66,6 +67,17 @@ class Encoder:
 def iso(seconds: float) -> str:
     """A time since 1970 as ISO 8601 in UTC with milliseconds."""
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def bounded_id(text: object) -> str:
+    """An id the server takes. One that is too long ends with its hash, so that different ones stay different."""
+    name = text if type(text) is str else str(text)
+    if len(name) * 4 <= ID_BYTES:
+        return name
+    encoded = name.encode("utf-8", "replace")
+    if len(encoded) <= ID_BYTES:
+        return name
+    return encoded[: ID_BYTES - 40].decode("utf-8", "ignore") + "…" + hashlib.sha256(encoded).hexdigest()[:32]
 
 
 def bounded(text: object, limit: int = NAME_BYTES) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 RunType = Literal["agent", "chain", "tool", "llm"]
 NOTHING: Any = object()
 """No input at all, as opposed to the input None."""
+COUNT_MOST = 1 << 53
+"""Tokens the server can count."""
 STACK_CHARS = 8_000
 """Characters of a stack that are kept: its end, where the error is."""
 MESSAGE_CHARS = 8_000
@@ -150,8 +152,17 @@ class Run:
             ("cached_tokens", cached_tokens),
             ("reasoning_tokens", reasoning_tokens),
         ):
-            if type(count) is int and count >= 0 and not self._is_ended:
+            if type(count) is int and 0 <= count <= COUNT_MOST and not self._is_ended:
                 self._fields[name] = count
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether it has ended; what is told to it now is lost."""
+        return self._is_ended
+
+    def fault(self, error: BaseException) -> None:
+        """For integrations: something about this run could not be read, and is left out."""
+        self._client.fault(error)
 
     def end(self, output: Any = None) -> None:
         """Ends the run well. Only the first end of a run counts."""

@@ -10,6 +10,8 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from .encoding import bounded, bounded_id
+
 if TYPE_CHECKING:
     from .run import Run
 
@@ -72,16 +74,26 @@ def leave(token: Token[Scope], before: Scope) -> None:
 class Setting:
     """`with` this, runs have these tags, this user or this thread."""
 
-    def __init__(self, **changed: Any) -> None:
-        self._changed = changed
+    def __init__(self, *, tags: tuple[object, ...] = (), user_email: object = None, thread_id: object = None) -> None:
+        self._tags = tags
+        self._user_email = user_email
+        self._thread_id = thread_id
         self._entered: list[tuple[Token[Scope], Scope]] = []
 
     def __enter__(self) -> Setting:
         before = CURRENT.get()
-        changed = dict(self._changed)
-        tags = before.tags + tuple(tag for tag in changed.pop("tags", ()) if tag not in before.tags)
-        kept = {"user_email": before.user_email, "thread_id": before.thread_id, "agent": before.agent, **changed}
-        self._entered.append((enter(Scope(before.run, tags, **kept)), before))
+        try:
+            made = Scope(
+                before.run,
+                tuple(dict.fromkeys([*before.tags, *(bounded(tag) for tag in self._tags)])),
+                bounded(self._user_email) if self._user_email else before.user_email,
+                bounded_id(self._thread_id) if self._thread_id else before.thread_id,
+                before.agent,
+            )
+        except Exception:
+            # An object that cannot be text: the surroundings stay as they are.
+            made = before
+        self._entered.append((enter(made), before))
         return self
 
     def __exit__(

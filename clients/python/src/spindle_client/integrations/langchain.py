@@ -1,0 +1,220 @@
+"""The `langchain-core` package: a callback handler that makes runs of chains, agents, models, tools and retrievers.
+
+chain.invoke(question, config={"callbacks": [SpindleHandler()]})
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+
+import spindle_client
+from spindle_client.client import Client
+from spindle_client.integrations.observed import served
+from spindle_client.run import Run, RunType
+
+OPEN_RUNS = 10_000
+"""Runs that may be open at a time; the oldest are forgotten, for some never end."""
+HIDDEN = "langsmith:hidden"
+"""Marks the inner steps of the package, which say nothing to a person."""
+INNER_TAGS = ("seq:step:", "map:key:", "branch:", "condition:", "langsmith:", "graph:step:")
+ROLES = {"human": "user", "ai": "assistant", "HumanMessageChunk": "user", "AIMessageChunk": "assistant"}
+PARAMETERS = ("temperature", "max_tokens", "max_completion_tokens", "top_p", "stop", "tool_choice", "tools")
+
+
+class SpindleHandler(BaseCallbackHandler):
+    """Reports what LangChain does. One handler may be used by many calls and threads at a time.
+
+    Its runs are inside of the run that surrounds the call. `spindle` is the client to report to, if it is not that of
+    the module.
+    """
+
+    run_inline = True
+    """In the order of the events, also where the application is asynchronous."""
+
+    def __init__(self, *, spindle: Client | None = None) -> None:
+        super().__init__()
+        self._client = spindle
+        self._lock = threading.Lock()
+        self._runs: dict[UUID, Run | None] = {}
+
+    # Beginnings.
+
+    def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A chain, or an agent if its name says so."""
+        name = _name(serialized, kwargs, "chain")
+        self._start("agent" if "agent" in name.lower() else "chain", name, _plain(inputs), run_id, kwargs)
+
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **kwargs: Any) -> None:
+        """A tool."""
+        given = kwargs.get("inputs") or input_str
+        self._start("tool", _name(serialized, kwargs, "tool"), given, run_id, kwargs)
+
+    def on_retriever_start(self, serialized: Any, query: str, *, run_id: UUID, **kwargs: Any) -> None:
+        """A retriever is a tool that finds documents."""
+        self._start("tool", _name(serialized, kwargs, "retriever"), query, run_id, kwargs)
+
+    def on_llm_start(self, serialized: Any, prompts: list[str], *, run_id: UUID, **kwargs: Any) -> None:
+        """A model that completes text."""
+        given = prompts[0] if len(prompts) == 1 else prompts
+        self._start("llm", _name(serialized, kwargs, "llm"), given, run_id, kwargs)
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A model that answers messages."""
+        given = _plain(messages[0] if len(messages) == 1 else messages)
+        self._start("llm", _name(serialized, kwargs, "chat model"), given, run_id, kwargs)
+
+    def _start(self, type: RunType, name: str, given: Any, run_id: UUID, said: Mapping[str, Any]) -> None:
+        client = self._client or spindle_client.client()
+        try:
+            tags = [tag for tag in said.get("tags") or [] if not tag.startswith(INNER_TAGS)]
+            parent_id = said.get("parent_run_id")
+            parent = self._runs.get(parent_id) if parent_id is not None else None
+            if HIDDEN in (said.get("tags") or []):
+                # What happens inside of it is inside of what it is itself inside of.
+                self._keep(run_id, parent)
+                return
+            parameters = said.get("invocation_params") or {}
+            metadata = {
+                key: value for key, value in (said.get("metadata") or {}).items() if not key.startswith(("ls_", "lc_"))
+            }
+            metadata.update((key, parameters[key]) for key in PARAMETERS if parameters.get(key) is not None)
+            model = parameters.get("model") or parameters.get("model_name")
+            model = model or (said.get("metadata") or {}).get("ls_model_name")
+            run = client.start(
+                type,
+                name,
+                input=given,
+                model=str(model) if type == "llm" and model else None,
+                tags=tags,
+                metadata=metadata,
+                parent=parent,
+            )
+            self._keep(run_id, run)
+        except Exception as error:
+            client.fault(error)
+
+    def _keep(self, run_id: UUID, run: Run | None) -> None:
+        with self._lock:
+            self._runs[run_id] = run
+            if len(self._runs) > OPEN_RUNS:
+                self._runs.pop(next(iter(self._runs)))
+
+    def _pop(self, run_id: UUID, said: Mapping[str, Any]) -> Run | None:
+        with self._lock:
+            run = self._runs.pop(run_id, None)
+        # A hidden step stands for its parent, which goes on.
+        return None if run is not None and HIDDEN in (said.get("tags") or []) else run
+
+    # Ends.
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A chain or an agent."""
+        self._end(self._pop(run_id, kwargs), outputs)
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A tool."""
+        self._end(self._pop(run_id, kwargs), output)
+
+    def on_retriever_end(self, documents: Sequence[Any], *, run_id: UUID, **kwargs: Any) -> None:
+        """A retriever."""
+        self._end(self._pop(run_id, kwargs), documents)
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A model, of either kind."""
+        run = self._pop(run_id, kwargs)
+        if run is None:
+            return
+        try:
+            answers = [generation for several in response.generations for generation in several]
+            said = [_plain(getattr(answer, "message", None) or answer.text) for answer in answers]
+            _tell_usage(run, answers, response.llm_output or {})
+            run.output = said[0] if len(said) == 1 else said
+        except Exception as error:
+            run.fault(error)
+        run.end()
+
+    def _end(self, run: Run | None, output: Any) -> None:
+        if run is not None:
+            try:
+                run.output = _plain(output)
+            except Exception as error:
+                run.fault(error)
+            run.end()
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A chain or an agent failed."""
+        self._fail(error, run_id, kwargs)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A tool failed."""
+        self._fail(error, run_id, kwargs)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A retriever failed."""
+        self._fail(error, run_id, kwargs)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A model failed."""
+        self._fail(error, run_id, kwargs)
+
+    def _fail(self, error: BaseException, run_id: UUID, said: Mapping[str, Any]) -> None:
+        run = self._pop(run_id, said)
+        if run is not None:
+            run.fail(error)
+
+
+def _name(serialized: Any, said: Mapping[str, Any], otherwise: str) -> str:
+    """What the application or the package calls a step."""
+    known = serialized if isinstance(serialized, dict) else {}
+    path = known.get("id") or [otherwise]
+    return str(said.get("name") or known.get("name") or path[-1])
+
+
+def _plain(value: Any) -> Any:
+    """Messages as role and content, wherever they stand; documents by their text."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in list(value.items())[:1000]}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value[:1000]]
+    kind = getattr(value, "type", None)
+    if isinstance(kind, str) and hasattr(value, "content") and hasattr(value, "additional_kwargs"):
+        said = {"role": getattr(value, "role", None) or ROLES.get(kind, kind), "content": value.content}
+        for name in ("tool_calls", "tool_call_id", "name"):
+            if getattr(value, name, None):
+                said[name] = getattr(value, name)
+        return said
+    if hasattr(value, "page_content"):
+        return {"page_content": value.page_content, "metadata": getattr(value, "metadata", None)}
+    if hasattr(value, "to_messages"):
+        return _plain(value.to_messages())
+    return value
+
+
+def _tell_usage(run: Run, answers: list[Any], output: Mapping[str, Any]) -> None:
+    """Tokens as the messages count them, else as the package that called the model does."""
+    counts = [getattr(getattr(answer, "message", None), "usage_metadata", None) for answer in answers]
+    metadata: Any = None
+    for answer in answers:
+        metadata = metadata or getattr(getattr(answer, "message", None), "response_metadata", None)
+    served(run, output.get("model_name") or (metadata or {}).get("model_name") or (metadata or {}).get("model"))
+    known = [count for count in counts if count]
+    if known:
+        # Several answers to one prompt each count the prompt.
+        run.usage(
+            prompt_tokens=known[0].get("input_tokens"),
+            completion_tokens=sum(count.get("output_tokens") or 0 for count in known),
+            cached_tokens=(known[0].get("input_token_details") or {}).get("cache_read"),
+            reasoning_tokens=sum((count.get("output_token_details") or {}).get("reasoning") or 0 for count in known),
+        )
+        return
+    said = output.get("token_usage") or output.get("usage") or {}
+    run.usage(
+        prompt_tokens=said.get("prompt_tokens"),
+        completion_tokens=said.get("completion_tokens"),
+        total_tokens=said.get("total_tokens"),
+    )
