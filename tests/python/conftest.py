@@ -78,6 +78,40 @@ class Server:
 
         return self.wait(complete, VISIBLE_WITHIN_S)
 
+    def whole_runs(self, secret):
+        """Every run of a project with all that is known of it."""
+        response = self.get("/api/run/", secret=secret, limit=1000)
+        assert response.status_code == 200, response.text
+        return [self.get(f"/api/run/{run['run_id']}", secret=secret, app_id=run["app_id"]).json() for run in response.json()["data"]]
+
+    def whole_threads(self, secret):
+        """Every thread of a project with its messages."""
+        response = self.get("/api/thread/", secret=secret)
+        assert response.status_code == 200, response.text
+        threads = response.json()["data"]
+        return [{**thread, **self.get(f"/api/thread/{thread['thread_id']}", secret=secret).json()} for thread in threads]
+
+    def wait_until_empty(self, faults):
+        """Waits until there are no faults; those there are at the end are told."""
+        found = None
+
+        def none():
+            nonlocal found
+            found = faults()
+            return not found
+
+        try:
+            self.wait(none, VISIBLE_WITHIN_S)
+        except AssertionError:
+            assert found, self.logs()
+            pytest.fail("\n".join(found))
+
+    def project_key(self):
+        """The key of a new project, whose data no other test sees."""
+        name = f"p-{os.urandom(8).hex()}"
+        self.command("project", "create", name)
+        return json.loads(self.command("key", "create", "--project", name, "--json"))["secret"]
+
     def command(self, *arguments):
         """Runs a command of the binary against this server."""
         environment = {**os.environ, "SPINDLE_URL": self.url, "SPINDLE_ADMIN_TOKEN": self.token}

@@ -1,51 +1,61 @@
-"""Traffic recorded from real clients is accepted as it was sent, and sent twice it changes nothing (P2)."""
-
-import json
-import pathlib
-import uuid
+"""Traffic recorded from real clients becomes the runs its reader expects, and sent twice it changes nothing (P2)."""
 
 import pytest
-
-CAPTURES = pathlib.Path(__file__).resolve().parents[1] / "captures"
-BODIES = sorted(CAPTURES.glob("*/*/*-POST-api-report.json"))
-
-
-def renamed(value, app):
-    """The same events under an app of their own, so that tests do not see each other."""
-    if isinstance(value, list):
-        return [renamed(item, app) for item in value]
-    return {**value, "app": app}
+import recorded
+from expectation import faults_of_runs, faults_of_threads
 
 
-def count(value):
-    return sum(count(item) for item in value) if isinstance(value, list) else 1
+@pytest.mark.parametrize("scenario", recorded.scenarios(), ids=lambda scenario: scenario.name)
+def test_a_recorded_scenario_is_what_its_reader_expects(server, scenario):
+    key = server.project_key()
+    assert faults_of_answers(scenario, scenario.replay(server, key)) == []
+
+    def faults():
+        runs, threads = view(server, key)
+        return faults_of_runs(scenario.expected["runs"], runs) + faults_of_threads(scenario.expected.get("threads", []), threads)
+
+    server.wait_until_empty(faults)
+    before = view(server, key)
+    assert faults_of_answers(scenario, scenario.replay(server, key)) == []
+    settle(server, key, {run["app_id"] for run in before[0]})
+    assert changes(before, view(server, key)) == []
 
 
-def ids(value):
-    """The runs that events make; feedback waits for a run and makes none."""
-    if isinstance(value, list):
-        return set().union(*(ids(item) for item in value))
-    return {value["runId"]} if value.get("runId") and value["event"] != "feedback" else set()
+def faults_of_answers(scenario, answers):
+    """How the answers differ: 200 and nothing rejected, but where it is said otherwise."""
+    statuses = scenario.expected.get("statuses", {})
+    faults = []
+    for name, answer in answers.items():
+        rejected = answer.json().get("rejected", 0) if "POST-api-report" in name else 0
+        found = (answer.status_code, rejected)
+        wanted = (statuses.get(name, 200), scenario.expected.get("rejected", {}).get(name, 0))
+        if found != wanted:
+            faults.append(f"{name}: {found} and not {wanted}: {answer.text[:500]}")
+    return faults
 
 
-@pytest.mark.parametrize("path", BODIES, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}-{path.name[:3]}")
-def test_a_recorded_body_is_kept_whole(server, path):
-    events = json.loads(path.read_text())["body"]["events"]
-    app = f"capture-{uuid.uuid4()}"
-    body = {"events": renamed(events, app)}
-    first = server.report(body)
-    assert first.status_code == 200, first.text
-    answer = first.json()
-    reasons = {error["code"] for error in answer["errors"]}
-    assert answer["accepted"] + answer["rejected"] == count(events)
-    # Logs of the npm client belong to no run.
-    assert reasons <= {"missing_field"}, answer
+def view(server, key):
+    """Everything that can be seen of a project: its runs and its threads, whole."""
+    runs = [run for run in server.whole_runs(key) if run["run_id"] != "after"]
+    for event in sum((run["events"] for run in runs), []):
+        # Of an event that came twice the later arrival is told.
+        del event["received_at"]
+    return runs, server.whole_threads(key)
 
-    wanted = ids(events)
-    runs = server.runs(len(wanted), app_id=app) if wanted else {}
-    assert wanted <= set(runs)
-    assert server.report(body).json()["accepted"] == answer["accepted"]
-    again = server.report({"events": [{"name": "agent_start", "run_id": "after", "app_id": app, "timestamp": "2026-11-20T12:00:00.000Z"}]})
-    assert again.json()["accepted"] == 1
-    after = server.runs(len(runs) + 1, app_id=app)
-    assert {name: after[name] for name in runs} == runs
+
+def settle(server, key, apps):
+    """Waits until an event sent now shows in each app, and with it what came before."""
+    for app in apps:
+        event = {"name": "agent_start", "run_id": "after", "app_id": app, "timestamp": "2026-11-20T12:00:00.000Z"}
+        assert server.report({"events": [event]}, secret=key).json()["accepted"] == 1
+        server.wait(lambda: server.get("/api/run/after", secret=key, app_id=app).ok, 30)
+
+
+def changes(before, after):
+    """Which fields of which runs and threads are not what they were."""
+    fields = [
+        {(item.get("run_id") or item["thread_id"], name): item[name] for item in runs + threads for name in item}
+        for runs, threads in (before, after)
+    ]
+    names = sorted(fields[0].keys() | fields[1].keys())
+    return [(name, fields[0].get(name), fields[1].get(name)) for name in names if fields[0].get(name) != fields[1].get(name)]
