@@ -3,6 +3,8 @@
 VENV := target/venv
 CLIENTS := target/clients
 CLIENT_PYTHON := target/client-python
+CLIENTS_CURRENT := target/clients-current
+NODE_CLIENTS := tests/node/node_modules/.package-lock.json
 DEPLOY := target/deploy-checks
 DEPLOY_TOOLS := target/deploy-tools
 KAFKA := deploy/kafka/target/libs/.ready
@@ -13,7 +15,8 @@ WEB := web/dist/index.html
 CLIENT_TYPESCRIPT_TOOLS := clients/typescript/node_modules/.package-lock.json
 PYTHON ?= python3
 MVN ?= mvn
-PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+# The lists are complete, and what is imported is compiled then: a few packages of many.
+PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps --no-compile
 
 .PHONY: run build engine web openapi kafka kafka-jars lint test binary test-rust test-python test-deploy test-web bench bench-distributed clean test-client-python test-client-typescript
 
@@ -67,9 +70,9 @@ test-rust: engine kafka-jars
 binary:
 	cargo test --locked --workspace --no-run
 
-# The real clients live in an environment of their own: their pinned dependencies exclude those of the test tools.
-test-python: engine kafka-jars binary $(VENV)/ready $(CLIENTS)/ready
-	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
+# The real clients live in environments of their own: their pinned dependencies exclude those of the test tools and of each other.
+test-python: engine kafka-jars binary $(VENV)/ready $(CLIENTS)/ready $(CLIENTS_CURRENT)/ready $(NODE_CLIENTS)
+	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python CLIENTS_CURRENT_PYTHON=$(CLIENTS_CURRENT)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python
 
 # The Python library: types, lints, and tests against servers that misbehave, the packages it observes and the real binary.
 test-client-python: engine binary $(CLIENT_PYTHON)/ready
@@ -104,6 +107,15 @@ $(VENV)/ready: tests/python/requirements.txt
 $(CLIENTS)/ready: tests/python/clients.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+$(CLIENTS_CURRENT)/ready: tests/python/clients-current.txt
+	$(PYTHON) -m venv --clear $(CLIENTS_CURRENT)
+	$(CLIENTS_CURRENT)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+$(NODE_CLIENTS): tests/node/package.json tests/node/package-lock.json
+	cd tests/node && npm ci --no-audit --no-fund
 	@touch $@
 
 $(CLIENT_PYTHON)/ready: clients/python/requirements.txt

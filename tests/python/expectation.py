@@ -12,6 +12,11 @@ EQUAL = {"type": "type", "model": "model", "user": "user_email", "thread": "thre
 HOLD = {"input": "input", "output": "output", "error": "error"}
 
 
+def size(trees):
+    """How many runs trees have."""
+    return sum(1 + size(tree.get("children", [])) for tree in trees)
+
+
 def faults_of_runs(expected, runs):
     """How runs, given whole, differ from expected trees."""
     faults = []

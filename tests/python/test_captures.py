@@ -2,19 +2,13 @@
 
 import pytest
 import recorded
-from expectation import faults_of_runs, faults_of_threads
 
 
 @pytest.mark.parametrize("scenario", recorded.scenarios(), ids=lambda scenario: scenario.name)
 def test_a_recorded_scenario_is_what_its_reader_expects(server, scenario):
     key = server.project_key()
     assert faults_of_answers(scenario, scenario.replay(server, key)) == []
-
-    def faults():
-        runs, threads = view(server, key)
-        return faults_of_runs(scenario.expected["runs"], runs) + faults_of_threads(scenario.expected.get("threads", []), threads)
-
-    server.wait_until_empty(faults)
+    server.wait_for(key, scenario.expected["runs"], scenario.expected.get("threads", []))
     before = view(server, key)
     assert faults_of_answers(scenario, scenario.replay(server, key)) == []
     settle(server, key, {run["app_id"] for run in before[0]})

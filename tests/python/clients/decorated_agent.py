@@ -1,13 +1,17 @@
 """An agent as its author would write it: decorators of llmonitor around a nested run with model and tool calls.
 
-Started by the tests with the pinned client packages; the endpoints come from the environment.
+Started by the tests with the pinned client packages; the endpoints come from the environment. The argument names the
+package, because the early versions of lunary are llmonitor under another name.
 """
 
-import llmonitor
+import importlib
+import sys
+
 from openai import OpenAI
 
+monitor = importlib.import_module(sys.argv[1])
 client = OpenAI(max_retries=0)
-llmonitor.monitor(client)
+monitor.monitor(client)
 
 TOOLS = [
     {
@@ -17,17 +21,17 @@ TOOLS = [
 ]
 
 
-@llmonitor.tool(name="get_weather")
+@monitor.tool(name="get_weather")
 def get_weather(city):
     return {"city": city, "celsius": 18}
 
 
-@llmonitor.tool(name="lookup")
+@monitor.tool(name="lookup")
 def lookup(key):
     raise KeyError(f"unknown city: {key}")
 
 
-@llmonitor.agent(name="weather-agent", user_id="user-42", user_props={"email": "ada@example.com"}, tags=["v1"])
+@monitor.agent(name="weather-agent", user_id="user-42", user_props={"email": "ada@example.com"}, tags=["v1"])
 def weather_agent(question):
     messages = [{"role": "user", "content": question}]
     client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=TOOLS, temperature=0.2)
@@ -37,7 +41,7 @@ def weather_agent(question):
     return answer.choices[0].message.content
 
 
-@llmonitor.agent(name="failing-agent")
+@monitor.agent(name="failing-agent")
 def failing_agent(question):
     try:
         lookup("Atlantis")
