@@ -47,7 +47,7 @@ function forBrowsers(node, browser) {
   }
   const folder = join(browser, "platform");
   for (const file of readdirSync(folder)) {
-    if (file.startsWith("node.") || file.startsWith("process-end.")) rmSync(join(folder, file));
+    if (["node.", "http-post.", "process-end."].some((start) => file.startsWith(start))) rmSync(join(folder, file));
   }
   // Where Node's platform is still mentioned, a page could not load.
   for (const file of readdirSync(browser, { recursive: true, encoding: "utf8" })) {

@@ -24,17 +24,18 @@ interface Batch {
  * The queue and whoever empties it.
  *
  * One request is under way at a time. A flush begins when the interval is over or a batch is full, and goes on until
- * the queue is empty. Nothing here throws or rejects.
+ * the queue is empty or a request failed. Nothing here throws or rejects.
  */
 export class Reporter implements Ending {
   private readonly queue: BoundedQueue<Event>;
   private readonly ledger: Ledger;
   private readonly unwatch: () => void;
   private timer: unknown;
-  private timerIsNow = false;
+  /** The timer is for at once, or for a rest after a failure: events that come do not hurry it. */
+  private timerStands = false;
   private flushing: Promise<void> | undefined;
   /** Requests that are not answered yet. A second one there is only when a page is left. */
-  private readonly underWay = new Map<Batch, Promise<void>>();
+  private readonly underWay = new Map<Batch, Promise<unknown>>();
   private isClosed = false;
   /** No further tries: somebody waits for the end. */
   private isEnding = false;
@@ -68,7 +69,7 @@ export class Reporter implements Ending {
     this.ledger.queued++;
     if (this.flushing) return;
     const isFull = this.queue.length >= this.settings.batchEvents || this.queue.bytes >= this.settings.batchBytes;
-    if (isFull && !this.timerIsNow) this.wake(0);
+    if (isFull && !this.timerStands) this.wake(0);
     else if (this.timer === undefined) this.wake(this.settings.flushIntervalMs);
   }
 
@@ -119,13 +120,13 @@ export class Reporter implements Ending {
   flushNow(): void {
     if (this.timer !== undefined) clearTimeout(this.timer as number);
     this.timer = undefined;
-    this.timerIsNow = false;
+    this.timerStands = false;
     if (this.flushing) return;
     const drained = this.drain().catch((error) => this.fault(error));
     this.flushing = drained.then(() => {
       this.flushing = undefined;
-      // Something may have come between the last look into the queue and now.
-      if (this.queue.length > 0) this.wake(this.settings.flushIntervalMs);
+      // After a failure the rest waits: whoever is away now would lose it all at once.
+      if (this.queue.length > 0) this.wake(this.settings.flushIntervalMs, true);
     });
   }
 
@@ -162,18 +163,20 @@ export class Reporter implements Ending {
     this.flushNow();
   }
 
-  private wake(ms: number): void {
+  private wake(ms: number, stands = ms === 0): void {
     if (this.timer !== undefined) clearTimeout(this.timer as number);
-    this.timerIsNow = ms === 0;
+    this.timerStands = stands;
     this.timer = platform.timer(() => this.flushNow(), ms);
   }
 
   private async drain(): Promise<void> {
-    for (let batch = this.pack(); batch; batch = this.pack()) await this.deliver(batch, false);
+    for (let batch = this.pack(); batch; batch = this.pack()) {
+      if (!(await this.deliver(batch, false))) return;
+    }
   }
 
-  /** Sends a batch and books what became of it. */
-  private deliver(batch: Batch, isLeaving: boolean): Promise<void> {
+  /** Sends a batch and books what became of it; true when it was sent. */
+  private deliver(batch: Batch, isLeaving: boolean): Promise<boolean> {
     const { signal } = this.haste;
     const sent = send(this.settings, batch.body, {
       signal,
@@ -193,6 +196,7 @@ export class Reporter implements Ending {
       } else {
         this.ledger.drop("failed", batch.count, outcome.why);
       }
+      return outcome.sent;
     });
     this.underWay.set(batch, booked);
     return booked;
@@ -223,12 +227,14 @@ export class Reporter implements Ending {
   }
 }
 
-/** A time that can be called off. It keeps the process alive: whoever waits for a flush waits for its bound. */
-function timeout(ms: number): { promise: Promise<"late"> | Promise<never>; cancel(): void } {
-  if (!Number.isFinite(ms)) return { promise: new Promise<never>(() => {}), cancel: () => {} };
+/** The longest time a timer knows: 24 days. */
+const TIMER_MOST_MS = 2 ** 31 - 1;
+
+/** A time that can be called off. It keeps the process alive, as requests do not: somebody waits for this flush. */
+function timeout(ms: number): { promise: Promise<"late">; cancel(): void } {
   let timer: ReturnType<typeof setTimeout>;
   const promise = new Promise<"late">((resolve) => {
-    timer = setTimeout(() => resolve("late"), Math.max(ms, 0));
+    timer = setTimeout(() => resolve("late"), Math.min(Math.max(ms, 0), TIMER_MOST_MS));
   });
   return { promise, cancel: () => clearTimeout(timer) };
 }

@@ -1,5 +1,6 @@
 /** One request to the server: with a time-out, compressed above a size, tried again where that may help. */
 
+import { postByFetch } from "./platform/fetch-post.js";
 import { platform } from "./platform.js";
 import type { Settings } from "./settings.js";
 
@@ -25,8 +26,6 @@ const BACKOFF_MS = 500;
 const BACKOFF_MOST_MS = 30_000;
 /** A server may ask for more patience than our own backoff, but not for any. */
 const RETRY_AFTER_MOST_MS = 60_000;
-/** Answers list at most a hundred reasons; more than this is no answer of Spindle's. */
-const ANSWER_BYTES = 256 * 1024;
 
 type Attempt = Outcome | { sent: false; why: string; retryAfterMs: number | undefined };
 
@@ -67,16 +66,15 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 interface Packed {
-  body: string | ArrayBuffer;
+  body: string | Uint8Array;
   headers: Record<string, string>;
   bytes: number;
 }
 
-async function compressed(plain: Packed): Promise<Packed> {
-  if (typeof CompressionStream !== "function") return plain;
+async function compressed(plain: Packed & { body: string }): Promise<Packed> {
   try {
-    const stream = new Blob([plain.body]).stream().pipeThrough(new CompressionStream("gzip"));
-    const body = await new Response(stream).arrayBuffer();
+    const body = await platform.gzip(plain.body);
+    if (!body) return plain;
     return { body, headers: { ...plain.headers, "Content-Encoding": "gzip" }, bytes: body.byteLength };
   } catch {
     return plain;
@@ -94,22 +92,14 @@ async function post(settings: Settings, endpoint: string, packed: Packed, haste:
   haste.addEventListener("abort", onHaste);
   if (haste.aborted) abort.abort();
   try {
-    const fetch = settings.fetch ?? globalThis.fetch;
-    const request = fetch(endpoint, {
-      method: "POST",
-      headers: packed.headers,
-      body: packed.body,
-      signal: abort.signal,
-      // A redirected POST becomes a GET, and the key is not for other hosts.
-      redirect: "manual",
-      keepalive: packed.bytes <= platform.keepaliveBytes,
-    });
-    const { response, text } = await orAborted(request.then(read), abort.signal);
-    if (response.ok) return answered(text);
-    const why = response.status === 0 ? "the server redirects" : `the server answered ${response.status}`;
-    return isWorthAnotherTry(response.status)
-      ? { sent: false, why, retryAfterMs: retryAfterMs(response) }
-      : { sent: false, why };
+    const { headers, body, bytes } = packed;
+    const keepalive = bytes <= platform.keepaliveBytes;
+    const request = { endpoint, headers, body, keepalive, signal: abort.signal };
+    const work = settings.fetch ? postByFetch(settings.fetch, request) : platform.post(request);
+    const { status, retryAfter, text } = await orAborted(work, abort.signal);
+    if (status >= 200 && status < 300) return answered(text);
+    const why = status === 0 ? "the server redirects" : `the server answered ${status}`;
+    return isWorthAnotherTry(status) ? { sent: false, why, retryAfterMs: msOf(retryAfter) } : { sent: false, why };
   } catch (error) {
     const why = isLate ? "the server did not answer in time" : `the server was not reached (${codeOf(error)})`;
     return { sent: false, why, retryAfterMs: undefined };
@@ -124,10 +114,9 @@ function isWorthAnotherTry(status: number): boolean {
 }
 
 /** Seconds or a date. */
-function retryAfterMs(response: Response): number | undefined {
-  const text = response.headers.get("retry-after");
-  if (text === null) return undefined;
-  const ms = /^\s*\d+\s*$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
+function msOf(retryAfter: string | null): number | undefined {
+  if (retryAfter === null) return undefined;
+  const ms = /^\s*\d+\s*$/.test(retryAfter) ? Number(retryAfter) * 1000 : Date.parse(retryAfter) - Date.now();
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), RETRY_AFTER_MOST_MS);
 }
 
@@ -139,22 +128,6 @@ function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
     signal.addEventListener("abort", onAbort, { once: true });
     work.then(resolve, reject);
   });
-}
-
-/** The body up to a bound. It has to be read, or the connection is not used again. */
-async function read(response: Response): Promise<{ response: Response; text: string }> {
-  const reader = response.body?.getReader();
-  if (!reader) return { response, text: "" };
-  const decoder = new TextDecoder();
-  let text = "";
-  for (let bytes = 0; bytes < ANSWER_BYTES; ) {
-    const { done, value } = await reader.read();
-    if (done) return { response, text: text + decoder.decode() };
-    bytes += value.byteLength;
-    text += decoder.decode(value, { stream: true });
-  }
-  await reader.cancel().catch(() => {});
-  return { response, text };
 }
 
 /** What the server says it took. An answer that is not Spindle's says nothing of it. */
@@ -174,9 +147,9 @@ function answered(text: string): Outcome {
   return { sent: true, accepted, rejected, reason };
 }
 
-/** A short word for what went wrong: messages of `fetch` hold the address, which may hold secrets. */
+/** A short word for what went wrong: messages hold the address. */
 function codeOf(error: unknown): string {
-  const { name, cause } = (error ?? {}) as { name?: unknown; cause?: { code?: unknown } };
-  const code = cause?.code ?? name;
+  const { name, cause, code: own } = (error ?? {}) as { name?: unknown; cause?: { code?: unknown }; code?: unknown };
+  const code = cause?.code ?? (typeof own === "string" ? own : name);
   return typeof code === "string" ? code.slice(0, 64) : "unknown";
 }

@@ -36,7 +36,7 @@ export interface Options {
   captureOutput?: boolean | undefined;
   /** Where warnings go, at most one a minute. Default: the console. */
   warn?: ((message: string) => void) | undefined;
-  /** The function that sends. Default: the global `fetch`, looked up at each request. */
+  /** Sends in place of the library's own way: Node's `http`, whose sockets keep no process alive, or the global `fetch`. */
   fetch?: typeof fetch | undefined;
 }
 

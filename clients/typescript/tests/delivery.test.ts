@@ -153,6 +153,31 @@ test.each(failures)(
   },
 );
 
+test("a kept connection that the server had closed loses nothing", async () => {
+  const reports = await server((response, arrival, index) =>
+    index === 1 ? response.destroy() : accept(response, arrival, index),
+  );
+  const spindle = client({ url: reports.url });
+  for (const run of ["r1", "r2"]) {
+    spindle.saved(run);
+    await spindle.flush();
+  }
+  expect(reports.events.map(({ run_id }) => run_id)).toEqual(["r1", "r2", "r2"]);
+  expect(spindle.stats()).toMatchObject({ sent: 2, dropped: { failed: 0 } });
+});
+
+test("after a failure the rest waits for its time instead of being lost as well", async () => {
+  const reports = await server((response) => reply(response, 500));
+  const spindle = client({ url: reports.url, batchEvents: 10, flushIntervalMs: 1_000 });
+  for (let at = 0; at < 95; at++) spindle.saved(`r${at}`);
+  await vi.waitUntil(() => spindle.stats().dropped.failed > 0);
+  reports.answer = accept;
+  expect(spindle.stats().waiting).toBe(85);
+  await reports.until(() => reports.events.length === 95);
+  await spindle.flush();
+  expect(spindle.stats()).toMatchObject({ sent: 85, dropped: { failed: 10 } });
+});
+
 test.each([
   ["no JSON", "<html>"],
   ["nothing", ""],

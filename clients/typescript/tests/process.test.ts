@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
-import { hang, Reports } from "./server.js";
+import { accept, hang, Reports } from "./server.js";
 
 const PACKAGE = resolve(import.meta.dirname, "../dist/node/esm/index.js");
 const folder = mkdtempSync(join(tmpdir(), "spindle-client-"));
@@ -75,6 +75,29 @@ test("a program that ends while the server hangs ends within the time for the la
   const { code, said } = await ended;
   expect(code).toBe(0);
   expect(said).toContain('"closed":1');
+});
+
+test("a request that gets no answer does not keep a program that has nothing else to do", async () => {
+  reports.answer = hang;
+  const { ended } = program(`
+    spindle.configure({ flushIntervalMs: 1, exitTimeoutMs: 100, requestTimeoutMs: 600_000, batchEvents: 1 });
+    for (let at = 0; at < 20; at++) spindle.saved("r" + at);
+    // Long enough for a request to be under way.
+    setTimeout(() => {}, 200);
+  `);
+  expect((await ended).code).toBe(0);
+  expect(reports.arrivals).toHaveLength(1);
+});
+
+test("a flush that is awaited keeps the program until it is done", async () => {
+  reports.answer = (response, arrival, index) => setTimeout(() => accept(response, arrival, index), 300);
+  const { ended } = program(`
+    spindle.configure({ exitTimeoutMs: 0 });
+    spindle.saved("r1");
+    await spindle.flush();
+    console.log(spindle.stats().accepted);
+  `);
+  expect(await ended).toEqual({ code: 0, signal: null, said: "1\n" });
 });
 
 test("a program that ends while nobody listens ends, and says that it lost something", async () => {

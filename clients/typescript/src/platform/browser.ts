@@ -1,5 +1,6 @@
 /** Browsers and whatever else has `fetch` but is not Node: the current run is known until the first `await`. */
 
+import { postByFetch } from "./fetch-post.js";
 import type { ContextStore, Ending, Platform } from "./surface.js";
 
 /** Browsers allow 64 KiB for all requests that outlive their page; the rest is for headers and for others. */
@@ -53,6 +54,12 @@ function watchEnd(ending: Ending): () => void {
   };
 }
 
+async function gzip(text: string): Promise<Uint8Array | undefined> {
+  if (typeof CompressionStream !== "function") return undefined;
+  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
 const encoder = new TextEncoder();
 
 export const platform: Platform = {
@@ -63,6 +70,8 @@ export const platform: Platform = {
   contextStore: () => new SynchronousStore(),
   randomId,
   byteLength: (text) => encoder.encode(text).length,
+  post: (post) => postByFetch(globalThis.fetch, post),
+  gzip,
   timer: (fn, ms) => {
     const timer: unknown = setTimeout(fn, ms);
     // Runtimes that are neither a browser nor Node may have it.

@@ -2,6 +2,9 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
+import { promisify } from "node:util";
+import { constants, gzip } from "node:zlib";
+import { postByHttp } from "./http-post.js";
 import { watchEnd } from "./process-end.js";
 import type { ContextStore, Platform } from "./surface.js";
 
@@ -13,6 +16,9 @@ export const platform: Platform = {
   },
   randomId: () => randomUUID(),
   byteLength: (text) => Buffer.byteLength(text),
+  post: postByHttp,
+  // Events repeat themselves so much that the quickest way makes them small.
+  gzip: (text) => promisify(gzip)(text, { level: constants.Z_BEST_SPEED }),
   timer: (fn, ms) => setTimeout(fn, ms).unref(),
   keepaliveBytes: 0,
   watchEnd,

@@ -32,6 +32,27 @@ export interface Ending {
   flushBeforeHidden(): void;
 }
 
+/** One request. */
+export interface Post {
+  endpoint: string;
+  headers: Record<string, string>;
+  body: string | Uint8Array;
+  /** Whether it is to outlive its page. */
+  keepalive: boolean;
+  signal: AbortSignal;
+}
+
+/** Its answer. */
+export interface Answer {
+  status: number;
+  retryAfter: string | null;
+  /** The body, at most `ANSWER_CHARS` of it. */
+  text: string;
+}
+
+/** Answers list at most a hundred reasons; more than this is no answer of Spindle's. */
+export const ANSWER_CHARS = 256 * 1024;
+
 /** Where the library runs. */
 export interface Platform {
   environment(name: string): string | undefined;
@@ -40,6 +61,10 @@ export interface Platform {
   randomId(): string;
   /** Bytes of a text as UTF-8. */
   byteLength(text: string): number;
+  /** Sends a request without keeping the process alive. Redirects are answers like others. */
+  post(post: Post): Promise<Answer>;
+  /** A text as gzip, where that can be made. */
+  gzip(text: string): Promise<Uint8Array | undefined>;
   /** A timer that does not keep the process alive. */
   timer(fn: () => void, ms: number): unknown;
   /** Most bytes of a request that outlives its page, 0 where there are no pages. */
