@@ -20,6 +20,7 @@ READY_WITHIN_S = 60
 # A broker, an engine and four processes; and the suite in Rust that starts them may have to be linked first.
 STANDS_WITHIN_S = 600
 VISIBLE_WITHIN_S = 30
+NOON = "2026-11-20T12:00:00.000Z"
 
 
 class Server:
@@ -112,11 +113,18 @@ class Server:
             return
         pytest.fail("\n".join(found))
 
-    def project_key(self, *options):
-        """The key of a new project, whose data no other test sees."""
+    def project_key(self, keyless_app=None):
+        """The key of a new project, whose data no other test sees, once the tier that takes events knows it."""
         name = f"p-{os.urandom(8).hex()}"
-        self.command("project", "create", name, *options)
-        return json.loads(self.command("key", "create", "--project", name, "--json"))["secret"]
+        self.command("project", "create", name, *(["--keyless-app", keyless_app] if keyless_app else []))
+        key = json.loads(self.command("key", "create", "--project", name, "--json"))["secret"]
+        self.wait(lambda: self.report({"events": []}, secret=key).ok, VISIBLE_WITHIN_S)
+        if keyless_app:
+            # Feedback on a run that never comes shows nowhere; it is answered 401 until the app is known.
+            unseen = {"name": "feedback", "run_id": "unseen", "app_id": keyless_app, "rating": "positive", "timestamp": NOON}
+            body = {"events": [unseen]}
+            self.wait(lambda: requests.post(f"{self.url}/api/report", json=body, timeout=30).ok, VISIBLE_WITHIN_S)
+        return key
 
     def command(self, *arguments):
         """Runs a command of the binary against this server."""

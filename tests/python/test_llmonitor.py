@@ -35,7 +35,7 @@ def test_decorators_with_the_key_in_the_address(server, run_client, package):
 
 
 def test_decorators_of_an_app_that_needs_no_key(server, run_client):
-    key = server.project_key("--keyless-app", "old-client")
+    key = server.project_key(keyless_app="old-client")
     run_client(programs.older("decorated_agent.py", "llmonitor"), LLMONITOR_API_URL=server.url, LLMONITOR_APP_ID="old-client")
     server.wait_for(key, DECORATED)
     # (T1) the project of the first key never sees them.
@@ -60,7 +60,7 @@ def test_the_langchain_callback_handler(server, run_client):
 
 
 def test_the_package_from_npm_of_an_app_that_needs_no_key(server, run_client):
-    key = server.project_key("--keyless-app", "old-javascript")
+    key = server.project_key(keyless_app="old-javascript")
     run_client(
         programs.node("monitored_agent.mjs", "llmonitor"), LLMONITOR_API_URL=server.url, LLMONITOR_APP_ID="old-javascript"
     )
