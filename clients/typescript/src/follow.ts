@@ -8,14 +8,14 @@ export interface Shape {
   /** Ends the run with a value. */
   finish(run: Run, value: unknown): void;
   /** Gathers the pieces of a stream. */
-  collector(): Collector;
+  collector(run: Run): Collector;
 }
 
 /** Answers what the application is to get in place of `result`, which is nearly always `result` itself. */
 export function follow(run: Run, result: unknown, shape: Shape): unknown {
   try {
     if (isThenable(result)) return followPromise(run, result, shape);
-    if (isStream(result)) return followStream(run, result, shape.collector());
+    if (isStream(result)) return followStream(run, result, shape.collector(run));
   } catch {
     // An object that does not let itself be followed is handed on, and its run ends here.
   }

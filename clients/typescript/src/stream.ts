@@ -18,7 +18,11 @@ export class Pieces implements Collector {
   private count = 0;
   private bytes = 0;
 
+  /** `keeps` says whether anybody will want to see them. */
+  constructor(private readonly keeps: boolean) {}
+
   add(piece: unknown): void {
+    if (!this.keeps) return;
     this.count++;
     if (piece instanceof Uint8Array) {
       this.bytes += piece.byteLength;
@@ -63,7 +67,7 @@ class Guard {
   ) {}
 
   add(piece: unknown): void {
-    if (this.isOver || !this.run.capturesOutput) return;
+    if (this.isOver) return;
     try {
       this.collector.add(piece);
     } catch {

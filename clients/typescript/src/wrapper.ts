@@ -31,7 +31,7 @@ export function wrap<F extends AnyFunction>(start: Start, name: string, fn: F, o
       if (usage) run.usage(usage(result));
       run.end(output ? output(result) : result);
     },
-    collector: () => new Pieces(),
+    collector: (run) => new Pieces(run.capturesOutput),
   };
   const wrapped = function (this: unknown, ...args: Parameters<F>): unknown {
     const run = start({ ...rest, name, input: inputOf(args, input) });

@@ -98,6 +98,19 @@ test("a streamed completion is put together, with the usage of its last chunk", 
   expect(await event("openai.chat_end")).toMatchObject({ ...tokens, output: { role: "assistant", content: ANSWER } });
 });
 
+test("tokens are known also where outputs are not to be seen", async () => {
+  const client = new OpenAI({ baseURL: `${model.url}/v1`, apiKey: "none" });
+  const silent = observeOpenAI(client, { spindle, captureInput: false, captureOutput: false });
+  const stream_options = { include_usage: true };
+  for await (const _ of await silent.chat.completions.create({ ...question, stream: true, stream_options })) {
+    // Only read.
+  }
+  expect(await event("openai.chat_start")).not.toHaveProperty("input");
+  const end = await event("openai.chat_end");
+  expect(end).toMatchObject(tokens);
+  expect(end).not.toHaveProperty("output");
+});
+
 test("a stream that is left early ends its run with what there was", async () => {
   for await (const chunk of await openai.chat.completions.create({ ...question, stream: true })) {
     if (chunk.choices[0]?.delta.content) break;

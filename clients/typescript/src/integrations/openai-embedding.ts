@@ -29,6 +29,6 @@ export const embeddingMethod: Method = {
         },
       );
     },
-    collector: () => new Pieces(),
+    collector: (run) => new Pieces(run.capturesOutput),
   }),
 };
