@@ -10,7 +10,7 @@ COUNTED = {"tokens": [37, 11], "cost": "0.00001215"}
 CACHED = {"tokens": [37, 11], "cached": 8, "cost": "0.00001155"}
 USER = {"user": "user-42"}
 INSIDE = {**USER, "thread": "thread-7", "tags": ["v1"]}
-EMBEDDED = {"type": "llm", "model": "text-embedding-3-small", "tokens": [5, None], "cost": "0.0000001"}
+EMBEDDED = {"type": "llm", "model": "text-embedding-3-small", "tokens": [5, 0], "cost": "0.0000001"}
 SERVICE = {"metadata": {"service": "weather-app"}}
 FAILED = {"status": "error", "error": "the model failed"}
 
@@ -55,8 +55,7 @@ def openai_v2():
     call = {"name": "chat gpt-4o-mini", **SERVED, **COUNTED}
     others = [
         {**call, "input": "slowly"},
-        # A prompt without a total has no cost.
-        {"name": "embeddings text-embedding-3-small", **EMBEDDED, "cost": 0},
+        {"name": "embeddings text-embedding-3-small", **EMBEDDED},
         failing({"name": "chat gpt-4o-mini", "type": "llm", "model": "gpt-4o-mini", **FAILED, "input": "FAIL-500"}),
     ]
     agent = {**USER, **SERVICE, "thread": "thread-7", "total_cost": "0.0000243"}

@@ -198,3 +198,6 @@ fn write_details(
     draft.metadata.insert_rest(&attributes);
     draft.write(out)
 }
+
+#[cfg(test)]
+mod tests;

@@ -226,3 +226,6 @@ fn list(
         metadata.insert(format!("dropped_{name}"), Json::from(Value::from(left_out)));
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -114,3 +114,6 @@ fn within(limit: usize, bytes: usize) -> Result<(), Fault> {
     let message = format!("the body makes events of more than {limit} bytes; send smaller batches");
     Err(Fault::new(413, "body_too_large", message))
 }
+
+#[cfg(test)]
+mod tests;

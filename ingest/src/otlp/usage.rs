@@ -106,6 +106,9 @@ impl<'a> Usage<'a> {
             .find_map(|key| attributes.get(key).and_then(count));
         let (prompt, completion) = (tokens(&PROMPT), tokens(&COMPLETION));
         let total = tokens(&TOTAL);
+        // Vectors are no tokens, and without a count there would be no price.
+        let completion =
+            completion.or_else(|| (prompt.is_some() && makes_vectors(attributes)).then_some(0));
         let (prompt, total) = with_cache(prompt, total, completion, cached, cache_written);
         Self {
             model,
@@ -146,6 +149,15 @@ fn with_cache(
         false => total,
     });
     (Some(whole), total)
+}
+
+/// Whether the call is for embeddings, which have no answer to count.
+fn makes_vectors(attributes: &Attributes<'_>) -> bool {
+    attributes.text("gen_ai.operation.name") == Some("embeddings")
+        || attributes.text("llm.request.type") == Some("embedding")
+        || attributes
+            .text("openinference.span.kind")
+            .is_some_and(|kind| kind.eq_ignore_ascii_case("EMBEDDING"))
 }
 
 /// The model in OpenInference's parameters of the call: all there is when the call failed.

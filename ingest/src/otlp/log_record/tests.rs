@@ -1,0 +1,126 @@
+//! What log records become.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::otlp::span::tests::{any, attributes};
+
+const NOW_MS: i64 = 1_795_200_000_000;
+const NANOS: u64 = 1_795_000_000_000_000_000;
+
+fn record(name: &str, at_ms: u64, body: Value, object: Value) -> LogRecord {
+    LogRecord {
+        trace_id: vec![1; 16],
+        span_id: vec![2; 8],
+        time_unix_nano: NANOS + at_ms * 1_000_000,
+        event_name: name.to_owned(),
+        body: Some(any(&body)),
+        attributes: attributes(object),
+        ..LogRecord::default()
+    }
+}
+
+#[track_caller]
+fn events(records: Vec<LogRecord>) -> Vec<Value> {
+    let mut out = b"[".to_vec();
+    let mut runs = Runs::default();
+    for (index, record) in records.into_iter().enumerate() {
+        runs.add((index, record), &Source::default(), NOW_MS, &mut out)
+            .unwrap();
+    }
+    runs.write(&mut out, |index, fault| panic!("{index} {fault:?}"));
+    if out.ends_with(b",") {
+        out.pop();
+    }
+    out.push(b']');
+    serde_json::from_slice(&out).unwrap()
+}
+
+#[test]
+fn messages_of_one_run_are_one_event_in_order_of_their_times() {
+    let said = |at_ms, text: &str| {
+        record(
+            "gen_ai.user.message",
+            at_ms,
+            json!({"content": text}),
+            json!({}),
+        )
+    };
+    let [event] = events(vec![
+        record(
+            "gen_ai.choice",
+            30,
+            json!({"message": {"content": "yes"}}),
+            json!({}),
+        ),
+        said(20, "second"),
+        said(10, "first"),
+    ])
+    .try_into()
+    .unwrap();
+    assert_eq!(event["name"], "llm_start");
+    assert_eq!(event["run_id"], "02".repeat(8));
+    let first = json!({"role": "user", "content": "first"});
+    let second = json!({"role": "user", "content": "second"});
+    assert_eq!(event["input"], json!([first, second]));
+    assert_eq!(
+        event["output"],
+        json!({"role": "assistant", "content": "yes"})
+    );
+}
+
+#[test]
+fn its_time_is_past_the_millisecond_in_which_the_span_began() {
+    let mut said = record(
+        "gen_ai.user.message",
+        0,
+        json!({"content": "hi"}),
+        json!({}),
+    );
+    said.time_unix_nano = 0;
+    said.observed_time_unix_nano = NANOS + 999;
+    let [event] = events(vec![said]).try_into().unwrap();
+    let expected = schemas::timestamp::to_text(i64::try_from(NANOS / 1_000_000).unwrap() + 1);
+    assert_eq!(event["timestamp"], expected);
+}
+
+#[test]
+fn a_record_of_everything_is_read_like_a_span() {
+    let details = record(
+        DETAILS,
+        5,
+        Value::Null,
+        json!({
+            "gen_ai.operation.name": "chat", "gen_ai.response.model": "gpt-4o", "gen_ai.usage.input_tokens": 3,
+            "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "well?"}]}],
+            "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": "yes"}]}],
+        }),
+    );
+    let [event] = events(vec![details]).try_into().unwrap();
+    assert_eq!(
+        event["input"],
+        json!([{"role": "user", "content": "well?"}])
+    );
+    assert_eq!(
+        event["output"],
+        json!({"role": "assistant", "content": "yes"})
+    );
+    assert_eq!(
+        (&event["model"], &event["prompt_tokens"]),
+        (&json!("gpt-4o"), &json!(3))
+    );
+}
+
+#[test]
+fn the_name_may_be_an_attribute() {
+    let mut said = record(
+        "",
+        0,
+        json!({"content": "hi"}),
+        json!({"event.name": "gen_ai.user.message"}),
+    );
+    assert_eq!(event_name(&said), "gen_ai.user.message");
+    said.attributes = vec![KeyValue::default()];
+    assert_eq!(event_name(&said), "");
+}
