@@ -9,9 +9,9 @@ use schemas::fault::Fault;
 use schemas::start::Start;
 
 use crate::auth::{self, Presented, Reporter};
-use crate::body::{self, Bounds, Received};
+use crate::body::{self, Bounds, Encoding, Received};
 use crate::named_keys::NamedKeys;
-use crate::otlp::{Signal, Wire};
+use crate::otlp::{Signal, Wire, grpc};
 use crate::plan::{self, Apps, Plan, Rejections};
 use crate::rate::Rates;
 use crate::report::Report;
@@ -33,6 +33,8 @@ pub(crate) enum Format {
     Report,
     /// An export of OpenTelemetry.
     Otlp(Signal),
+    /// The same in a message of gRPC.
+    Grpc(Signal),
 }
 
 /// A batch in the log, and what of it was none.
@@ -111,24 +113,41 @@ async fn receive(
     limit: usize,
 ) -> Result<(Received, Form), Fault> {
     without_parameters(head.uri.query())?;
-    let form = match format {
-        Format::Report => {
-            body::json_type(&head.headers)?;
-            Form::Events
-        }
-        Format::Otlp(signal) => Form::Otlp {
-            signal,
-            wire: Wire::of(&head.headers)?,
-            limit: limit.saturating_mul(TRANSLATED_LIMITS),
-        },
-    };
-    let encoding = body::encoding(&head.headers)?;
     let bounds = Bounds {
         bytes: limit,
         timeout: parts.config.body_timeout,
         in_flight: Arc::clone(&parts.in_flight),
     };
-    let received = body::read(body, encoding, bounds).await?;
+    let translated = |signal, wire| Form::Otlp {
+        signal,
+        wire,
+        limit: limit.saturating_mul(TRANSLATED_LIMITS),
+    };
+    let headers = &head.headers;
+    let (received, form) = match format {
+        Format::Report => {
+            body::json_type(headers)?;
+            let received = body::read(body, body::encoding(headers)?, bounds).await?;
+            (received, Form::Events)
+        }
+        Format::Otlp(signal) => {
+            let wire = Wire::of(headers)?;
+            let received = body::read(body, body::encoding(headers)?, bounds).await?;
+            (received, translated(signal, wire))
+        }
+        Format::Grpc(signal) => {
+            grpc::check(headers)?;
+            let framed = Bounds {
+                bytes: limit.saturating_add(grpc::HEAD_BYTES),
+                ..bounds.clone()
+            };
+            let framed = body::read(body, Encoding::Identity, framed).await?;
+            let (message, encoding) = grpc::message(framed.bytes, headers)?;
+            // It is the message that may be compressed, not the body.
+            let received = body::read(&mut Body::from(message), encoding, bounds).await?;
+            (received, translated(signal, Wire::Protobuf))
+        }
+    };
     parts.metrics.body_bytes.inc_by(received.bytes.len() as u64);
     Ok((received, form))
 }

@@ -1,4 +1,5 @@
-//! HTTP in, log out: takes batches of events at `POST /api/report` and keeps them in the event log.
+//! HTTP in, log out: takes batches of events at `POST /api/report`, and what OpenTelemetry exports at `/v1/traces` and
+//! `/v1/logs`, and keeps them in the event log.
 //!
 //! The path of a batch: the API key says whose it is, before the body is read ([`Authenticator`]); the body is read
 //! within its bounds and decompressed; every event is checked once and by itself; the good ones are appended to the
@@ -19,7 +20,7 @@
 //! is not its concern once they are in the log. It does not look for duplicates: the events' identities make them
 //! harmless later.
 //!
-//! Start reading at `report.rs`, then `plan.rs`, which is the pure heart of it.
+//! Start reading at `intake.rs`, then `plan.rs`, which is the pure heart of it; `otlp.rs` is the way in for traces.
 
 mod append;
 mod auth;
@@ -42,6 +43,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method};
+use axum::routing::post;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -61,6 +63,10 @@ const PREFLIGHT_AGE: Duration = Duration::from_secs(2 * 60 * 60);
 pub fn router(state: IngestState) -> Router {
     let cors = cors(&state.0.config.allowed_origins);
     let (router, _) = routes().split_for_parts();
+    // Not HTTP as people write it, so not in the document.
+    let router = router
+        .route(otlp::grpc::TRACES, post(otlp::grpc::traces))
+        .route(otlp::grpc::LOGS, post(otlp::grpc::logs));
     let router = match cors {
         Some(cors) => router.route_layer(cors),
         None => router,

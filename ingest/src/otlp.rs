@@ -12,6 +12,7 @@ mod draft;
 mod facts;
 mod flattened;
 mod gen_ai;
+pub(crate) mod grpc;
 mod log_record;
 mod message_event;
 mod messages;

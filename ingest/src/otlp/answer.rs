@@ -43,23 +43,32 @@ struct Exported {
     partial_success: Option<PartialSuccess>,
 }
 
-/// Everything was taken, or all but some.
-pub(crate) fn taken(signal: Signal, wire: Wire, taken: &Taken) -> Response {
+/// What to say of those that were not taken. Clients take any partial success for a warning: there is none where there
+/// is nothing to say.
+fn partial_success(signal: Signal, taken: &Taken) -> Option<PartialSuccess> {
     let report = &taken.report;
     let events = report.rejected.saturating_sub(taken.refused);
     let rejected = taken.refused + events.div_ceil(signal.events_of_item());
-    // Clients take any partial success for a warning: there is none where there is nothing to say.
-    let partial = (rejected > 0).then(|| PartialSuccess {
+    (rejected > 0).then(|| PartialSuccess {
         rejected: i64::try_from(rejected).unwrap_or(i64::MAX),
         error_message: reasons(&report.errors),
-    });
+    })
+}
+
+/// The answer's message in protobuf.
+pub(crate) fn exported(signal: Signal, taken: &Taken) -> Vec<u8> {
+    let exported = Exported {
+        partial_success: partial_success(signal, taken),
+    };
+    exported.encode_to_vec()
+}
+
+/// Everything was taken, or all but some.
+pub(crate) fn taken(signal: Signal, wire: Wire, taken: &Taken) -> Response {
     let body = match wire {
-        Wire::Protobuf => Exported {
-            partial_success: partial,
-        }
-        .encode_to_vec(),
+        Wire::Protobuf => exported(signal, taken),
         Wire::Json => {
-            let partial = partial.map(|partial| {
+            let partial = partial_success(signal, taken).map(|partial| {
                 // Protobuf's JSON has integers of 64 bits as text.
                 let rejected = partial.rejected.to_string();
                 match signal {
@@ -126,7 +135,7 @@ struct StatusJson<'a> {
 }
 
 /// The number of the status in gRPC (google/rpc/code.proto).
-fn rpc_code(status: u16) -> i32 {
+pub(crate) fn rpc_code(status: u16) -> i32 {
     match StatusCode::from_u16(status) {
         Ok(StatusCode::UNAUTHORIZED) => 16,
         Ok(StatusCode::FORBIDDEN) => 7,

@@ -151,6 +151,15 @@ impl Tier {
         (answer, bytes)
     }
 
+    /// The headers, the bytes and the trailers of an answer.
+    pub(crate) async fn call(&self, request: Request<Body>) -> (HeaderMap, Bytes, HeaderMap) {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap();
+        let trailers = body.trailers().cloned().unwrap_or_default();
+        (head.headers, body.to_bytes(), trailers)
+    }
+
     pub(crate) async fn report(&self, body: impl Into<Body>) -> Answer {
         self.send(request(body)).await
     }

@@ -333,3 +333,44 @@ async fn a_browser_may_export_from_an_allowed_origin() {
         assert_eq!(tier.send(get).await.error(), (405, "method_not_allowed"));
     }
 }
+
+#[tokio::test]
+async fn grpc_is_the_same_with_five_bytes_before_it_and_the_outcome_behind() {
+    const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    let capture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/captures/pypi-otel-openinference-openai-0.1.66/main/001-POST-v1-traces.bin"
+    );
+    let gzipped = std::fs::read(capture).unwrap();
+    let framed = |flag: u8, message: &[u8]| {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        [&[flag][..], &length, message].concat()
+    };
+    let over_http = tier();
+    let request_over_http = request("/v1/traces", "application/x-protobuf", "Bearer report")
+        .header(header::CONTENT_ENCODING, "gzip");
+    let body = Body::from(gzipped.clone());
+    over_http.send(request_over_http.body(body).unwrap()).await;
+    let tier = tier();
+    let call = |authorization, body: Vec<u8>| {
+        let request = request(TRACES, "application/grpc", authorization);
+        let request = request.header("grpc-encoding", "gzip");
+        tier.call(request.body(body.into()).unwrap())
+    };
+    let (headers, bytes, trailers) = call("Bearer report", framed(1, &gzipped)).await;
+    assert_eq!(headers[header::CONTENT_TYPE], "application/grpc");
+    assert_eq!(bytes[..], [0; 5]);
+    assert_eq!(trailers["grpc-status"], "0");
+    assert_eq!(tier.payloads(), over_http.payloads());
+    for (authorization, body, status) in [
+        ("Bearer nobodys", framed(1, &gzipped), "16"),
+        ("Bearer broken", framed(1, &gzipped), "14"),
+        ("Bearer report", framed(1, b"no gzip"), "3"),
+        ("Bearer report", framed(0, b"no protobuf"), "3"),
+        ("Bearer report", b"short".to_vec(), "3"),
+    ] {
+        let (headers, bytes, _) = call(authorization, body).await;
+        assert_eq!(headers["grpc-status"], status, "{headers:?}");
+        assert!(!headers["grpc-message"].is_empty() && bytes.is_empty());
+    }
+}
