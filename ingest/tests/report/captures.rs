@@ -35,8 +35,9 @@ fn captures(name: &str) -> Vec<Capture> {
     let entries = fs::read_dir(folder(name)).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "json")
+        let name = path.file_name().unwrap().to_str().unwrap();
+        // What is expected stands beside the requests, which are numbered.
+        name.starts_with(|first: char| first.is_ascii_digit()) && name.ends_with(".json")
     });
     paths.sort();
     paths
