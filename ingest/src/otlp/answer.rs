@@ -176,7 +176,7 @@ pub(crate) struct StatusBody {
 pub(crate) struct TracesBody {
     /// Each with `resource` and `scopeSpans`.
     #[schema(required = false)]
-    resource_spans: Vec<serde_json::Map<String, serde_json::Value>>,
+    resource_spans: Option<Vec<serde_json::Map<String, serde_json::Value>>>,
 }
 
 /// An ExportLogsServiceRequest as JSON.
@@ -187,7 +187,7 @@ pub(crate) struct TracesBody {
 pub(crate) struct LogsBody {
     /// Each with `resource` and `scopeLogs`.
     #[schema(required = false)]
-    resource_logs: Vec<serde_json::Map<String, serde_json::Value>>,
+    resource_logs: Option<Vec<serde_json::Map<String, serde_json::Value>>>,
 }
 
 /// What became of spans.
