@@ -7,6 +7,7 @@
 //! app's name in place of the key, because a secret must not be shown with the run (X2).
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use schemas::credential::Credential;
@@ -18,8 +19,8 @@ use crate::plan::Owner;
 
 /// How every API key begins.
 const PREFIX: &str = "sp_key_";
-/// Hexadecimal digits after it.
-const DIGITS: usize = 48;
+/// Hexadecimal digits after it: those that are made here have 64; one that is given at the first start may have fewer.
+const DIGITS: RangeInclusive<usize> = 32..=128;
 /// Different keys looked up for one body: a program has a handful of projects, and a stranger's body is not to cost
 /// more lookups than that (X1). Events that name further ones are rejected.
 const KEYS_PER_BODY: usize = 16;
@@ -66,7 +67,7 @@ fn owner(credential: &Arc<Credential>, reporter: &Reporter) -> Option<Owner> {
 /// Whether this is written as a key.
 pub(crate) fn is_key(text: &str) -> bool {
     text.strip_prefix(PREFIX).is_some_and(|digits| {
-        digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+        DIGITS.contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
     })
 }
 
@@ -85,12 +86,12 @@ fn named(body: &[u8]) -> Vec<&str> {
     let mut keys = Vec::new();
     let opening = format!("\"{PREFIX}");
     for at in memchr::memmem::find_iter(body, opening.as_bytes()) {
-        let from = at + 1;
-        let to = from + PREFIX.len() + DIGITS;
-        let (Some(text), Some(b'"')) = (body.get(from..to), body.get(to)) else {
-            continue;
-        };
-        let key = std::str::from_utf8(text).ok().filter(|text| is_key(text));
+        let most = PREFIX.len() + DIGITS.end() + 1;
+        let text = body.get(at + 1..).unwrap_or_default();
+        let text = text.get(..most).unwrap_or(text);
+        let key = memchr::memchr(b'"', text)
+            .and_then(|end| std::str::from_utf8(&text[..end]).ok())
+            .filter(|text| is_key(text));
         if let Some(key) = key.filter(|key| !keys.contains(key)) {
             keys.push(key);
             if keys.len() == KEYS_PER_BODY {
@@ -106,14 +107,15 @@ mod tests {
     use super::*;
 
     fn key(number: usize) -> String {
-        format!("{PREFIX}{number:048x}")
+        format!("{PREFIX}{number:064x}")
     }
 
     #[test]
     fn keys_are_told_from_other_names() {
         assert!(is_key(&key(1)));
-        let short = &key(1)[..54];
-        for other in ["", "sp_key_", "support", short, &format!("{}0", key(1))] {
+        assert!(is_key("sp_key_0123456789abcdef0123456789abcdef"));
+        let (short, long) = (&key(1)[..38], format!("{PREFIX}{}", "a".repeat(129)));
+        for other in ["", "sp_key_", "support", short, &long] {
             assert!(!is_key(other), "{other}");
         }
         assert!(!is_key(&key(1).replace('1', "g")));

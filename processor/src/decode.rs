@@ -214,13 +214,9 @@ pub fn events<'a>(
     let identity = Identity::new(&header.project, &header.app);
     let visitor = |slot: batch::Slot<'a>| match slot.event {
         Ok(event) => {
-            let id = match &event.event_id {
-                Some(given) => identity.given(given, &event.run_id, event.timestamp_ms),
-                None => identity.of_content(slot.raw),
-            };
             each(DecodedEvent {
+                id: identity.of(&event, slot.raw),
                 event,
-                id,
                 raw: slot.raw,
             });
         }

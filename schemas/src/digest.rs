@@ -1,15 +1,20 @@
 //! The identity of an event.
 //!
 //! Clients send a batch again after a time-out, so two deliveries of one event must be recognised. The identity is
-//! the `event_id` the client gave (together with run and timestamp), or a 128-bit hash of the event's canonical content: blanks outside of strings, the
-//! order of an object's keys and the way a string is escaped do not count. Numbers count as written (`1` and `1.0`
-//! differ): clients that repeat themselves repeat their own spelling. The hash is XXH3-128: quick, and not meant to
-//! withstand someone who looks for collisions inside of his own project.
+//! the `event_id` the client gave (together with run and timestamp), or a 128-bit hash of the event's canonical
+//! content: blanks outside of strings, the order of an object's keys and the way a string is escaped do not count.
+//! Numbers count as written (`1` and `1.0` differ): clients that repeat themselves repeat their own spelling. The hash
+//! is XXH3-128: quick, and not meant to withstand someone who looks for collisions inside of his own project.
+//!
+//! Events of one millisecond are ordered by their identities. So where a client gives times finer than that, the ten
+//! bits in front are its microsecond in the millisecond instead of a part of the hash: a question comes before its
+//! answer then, and a start before the end.
 
 use std::borrow::Cow;
 
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
+use crate::event::Event;
 use crate::ids::{AppId, EventId, ProjectId};
 use crate::timestamp::UnixMs;
 
@@ -20,6 +25,8 @@ const SEED_OBJECT: u64 = 4;
 const SEED_PAIR: u64 = 5;
 const SEED_GIVEN: u64 = 6;
 const SEED_CONTENT: u64 = 7;
+/// Bits that hold a microsecond in its millisecond, 0 to 999.
+const MICROSECOND_BITS: u32 = 10;
 
 /// Computes event identities within one project and app.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +44,24 @@ impl Identity {
         }
     }
 
+    /// The identity of an event. `raw` is its JSON text, as [`crate::batch::read`] hands it out.
+    pub fn of(&self, event: &Event<'_>, raw: &str) -> EventId {
+        let EventId(id) = match &event.event_id {
+            Some(given) => self.given(given, &event.run_id, event.timestamp_ms),
+            None => self.of_content(raw),
+        };
+        EventId(match event.microsecond {
+            None => id,
+            Some(microsecond) => {
+                let hash = id & (u128::MAX >> MICROSECOND_BITS);
+                hash | u128::from(microsecond) << (u128::BITS - MICROSECOND_BITS)
+            }
+        })
+    }
+
     /// The identity of an event that carries an `event_id`: that, with the run and the moment it is about. A client
     /// that gives one id to different events of its own loses none of them.
-    pub fn given(&self, event_id: &str, run_id: &str, timestamp_ms: UnixMs) -> EventId {
+    fn given(&self, event_id: &str, run_id: &str, timestamp_ms: UnixMs) -> EventId {
         let about = pair(xxh3_128(run_id.as_bytes()), timestamp_ms as u128, SEED_PAIR);
         let given = pair(xxh3_128(event_id.as_bytes()), about, SEED_GIVEN);
         EventId(pair(self.scope, given, SEED_GIVEN))
@@ -264,6 +286,31 @@ mod tests {
             identity().of_content("[1,[2]]")
         );
         assert_ne!(identity().of_content("\"1\""), identity().of_content("1"));
+    }
+
+    #[test]
+    fn events_of_one_millisecond_come_in_the_order_of_their_microseconds() {
+        let of = |time: &str, given: bool| {
+            let mut event = serde_json::json!({"name": "chat", "role": "user", "content": "hi", "run_id": "r", "timestamp": time});
+            if given {
+                event["event_id"] = "e".into();
+            }
+            let text = event.to_string();
+            let fields = serde_json::from_str(&text).unwrap();
+            let event = crate::event::Event::from_fields(fields, 0, i64::MAX).unwrap();
+            identity().of(&event, &text)
+        };
+        for given in [true, false] {
+            let times = ["000000", "000001", "000500", "000999"];
+            let ids = times.map(|part| of(&format!("2026-11-20T10:00:00.{part}+00:00"), given));
+            assert!(ids.is_sorted() && ids[0] != ids[1], "{ids:?}");
+        }
+        // What has no finer time is as it was: nothing that is stored becomes another event.
+        let time = "2026-11-20T10:00:00.000Z";
+        assert_eq!(
+            of(time, true),
+            identity().given("e", "r", 1_795_168_800_000)
+        );
     }
 
     #[test]

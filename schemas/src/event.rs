@@ -39,6 +39,8 @@ pub struct Event<'a> {
     pub parent_run_id: Option<Cow<'a, str>>,
     /// When it happened.
     pub timestamp_ms: UnixMs,
+    /// Which microsecond of that millisecond, where the client says so: 0 to 999.
+    pub microsecond: Option<u16>,
     /// The identity the client gave it, if it did.
     pub event_id: Option<Cow<'a, str>>,
     /// What it does to the run's state.

@@ -8,8 +8,22 @@ pub type UnixMs = i64;
 /// Reads a time from text: ISO 8601 with any offset and precision, or without zone (then UTC), with `T` or a blank
 /// between date and time. Finer parts are cut to the millisecond. `None` when it is none of these.
 pub fn parse_text(text: &str) -> Option<UnixMs> {
+    parse_time(text).map(|time| time.timestamp_millis())
+}
+
+/// The same with the microsecond in the millisecond, where the text has more than three digits of a second.
+pub(crate) fn parse_finely(text: &str) -> Option<(UnixMs, Option<u16>)> {
+    let time = parse_time(text)?;
+    let fraction = text.split('.').nth(1).unwrap_or_default().bytes();
+    let is_fine = fraction.take_while(u8::is_ascii_digit).count() > 3;
+    // Below a thousand. A leap second has more than a second's microseconds, and fits all the same.
+    let microsecond = u16::try_from(time.timestamp_subsec_micros() % 1000).ok();
+    Some((time.timestamp_millis(), microsecond.filter(|_| is_fine)))
+}
+
+fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
-        return Some(time.timestamp_millis());
+        return Some(time.to_utc());
     }
     // RFC 3339 covers what nearly every client sends; the rest is tried in the order in which clients were seen.
     for format in [
@@ -18,7 +32,7 @@ pub fn parse_text(text: &str) -> Option<UnixMs> {
         "%Y-%m-%dT%H:%M",
     ] {
         if let Ok(time) = NaiveDateTime::parse_from_str(text, format) {
-            return Some(time.and_utc().timestamp_millis());
+            return Some(time.and_utc());
         }
     }
     for format in [
@@ -27,7 +41,7 @@ pub fn parse_text(text: &str) -> Option<UnixMs> {
         "%Y%m%dT%H%M%S%.f%#z",
     ] {
         if let Ok(time) = DateTime::parse_from_str(text, format) {
-            return Some(time.timestamp_millis());
+            return Some(time.to_utc());
         }
     }
     None
@@ -64,6 +78,21 @@ mod tests {
             "2026-11-20 14:42:21.941999999Z",
         ] {
             assert_eq!(parse_text(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_microsecond_is_known_where_it_is_given() {
+        for (text, microsecond) in [
+            ("2026-11-20T14:42:21.941077Z", Some(77)),
+            ("2026-11-20T14:42:21.941000+00:00", Some(0)),
+            ("2026-11-20 14:42:21.9419", Some(900)),
+            ("2026-11-20 14:42:21.941999999Z", Some(999)),
+            ("2026-11-20T14:42:21.941Z", None),
+            ("2026-11-20T14:42:21Z", None),
+            ("1969-12-31T23:59:59.999900Z", Some(900)),
+        ] {
+            assert_eq!(parse_finely(text).unwrap().1, microsecond, "{text}");
         }
     }
 

@@ -92,10 +92,7 @@ fn runs(tier: &Tier) -> BTreeMap<String, FullRun> {
     for payload in tier.payloads() {
         for slot in batch::read(&payload, NOW_MS).unwrap().slots {
             let event = slot.event.unwrap();
-            let id = match &event.event_id {
-                Some(id) => identity.given(id, &event.run_id, event.timestamp_ms),
-                None => identity.of_content(slot.raw),
-            };
+            let id = identity.of(&event, slot.raw);
             let run = runs.entry(event.run_id.to_string()).or_default();
             run.apply(&event, id);
         }

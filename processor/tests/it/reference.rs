@@ -67,7 +67,7 @@ fn with_event<T>(reported: &Reported, look: impl FnOnce(&Event<'_>, u128) -> T) 
     let fields: Fields<'_> = serde_json::from_str(&text).unwrap();
     let event = Event::from_fields(fields, 0, i64::MAX).unwrap();
     let identity = Identity::new(&ProjectId::new(reported.project), &AppId::new(reported.app));
-    look(&event, identity.of_content(&text).0)
+    look(&event, identity.of(&event, &text).0)
 }
 
 /// Every run's figures added to the run itself and to everything above it, each once (P6).

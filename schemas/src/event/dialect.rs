@@ -230,7 +230,7 @@ fn finish<'a>(
     let run_id = values::id(naming.run_id)?.ok_or_else(|| {
         FieldFault::new("missing_field", format!("{} is required", naming.run_id.0))
     })?;
-    let timestamp_ms = values::moment(fields.timestamp, now_ms)?;
+    let (timestamp_ms, microsecond) = values::moment(fields.timestamp, now_ms)?;
     let metadata = values::object(("metadata", fields.metadata))?;
     let in_metadata = |name: &'static str, key: &str| (name, lookup(&metadata, key));
     let error = values::error(fields.error);
@@ -296,6 +296,7 @@ fn finish<'a>(
         run_id,
         parent_run_id: values::parent_id(naming.parent_run_id)?,
         timestamp_ms,
+        microsecond,
         event_id: values::id(("event_id", fields.event_id))?,
         effect,
         run_name: naming.run_name,

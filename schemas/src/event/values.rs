@@ -66,16 +66,19 @@ pub(crate) fn parent_id<'a>(field: Named<'a>) -> Result<Option<Cow<'a, str>>, Fi
     Ok(id(field)?.filter(|text| text != "None"))
 }
 
-/// The moment of the event, in any of the forms clients send.
-pub(crate) fn moment(value: Option<&RawValue>, now_ms: UnixMs) -> Result<UnixMs, FieldFault> {
+/// The moment of the event, in any of the forms clients send, and its microsecond where it is that fine.
+pub(crate) fn moment(
+    value: Option<&RawValue>,
+    now_ms: UnixMs,
+) -> Result<(UnixMs, Option<u16>), FieldFault> {
     let Some(value) = value else {
         return Err(FieldFault::new("missing_field", "timestamp is required"));
     };
-    let time_ms = match as_text(value) {
-        Some(text) => timestamp::parse_text(&text),
-        None => value.get().parse::<i64>().ok(),
+    let moment = match as_text(value) {
+        Some(text) => timestamp::parse_finely(&text),
+        None => value.get().parse().ok().map(|time_ms| (time_ms, None)),
     };
-    let Some(time_ms) = time_ms else {
+    let Some((time_ms, microsecond)) = moment else {
         let allowed = "timestamp must be an ISO 8601 time or integer milliseconds since 1970";
         return Err(FieldFault::new("invalid_value", allowed));
     };
@@ -91,7 +94,7 @@ pub(crate) fn moment(value: Option<&RawValue>, now_ms: UnixMs) -> Result<UnixMs,
             "timestamp is more than a day in the future",
         ));
     }
-    Ok(time_ms)
+    Ok((time_ms, microsecond))
 }
 
 /// The largest count: 2^53, up to which JavaScript and floats tell neighbours apart, and sums of them stay in 64 bits.

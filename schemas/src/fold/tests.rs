@@ -16,11 +16,7 @@ fn with_event<T>(text: &str, look: impl FnOnce(&Event<'_>, crate::ids::EventId) 
     let fields: Fields<'_> = serde_json::from_str(text).unwrap();
     let event = Event::from_fields(fields, 0, NOW_MS).unwrap();
     let identity = Identity::new(&ProjectId::new("p"), &AppId::new("a"));
-    let id = event.event_id.as_deref().map_or_else(
-        || identity.of_content(text),
-        |id| identity.given(id, &event.run_id, event.timestamp_ms),
-    );
-    look(&event, id)
+    look(&event, identity.of(&event, text))
 }
 
 fn fold<'a>(texts: impl IntoIterator<Item = &'a String>) -> RunState {
