@@ -7,6 +7,7 @@
 
 mod access;
 mod backing;
+mod client;
 mod datasets;
 mod deployment;
 mod disk;

@@ -1,0 +1,35 @@
+//! Ids: of runs, and of events in the order in which they were made.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use uuid::Uuid;
+
+/// A new id for a run or a message: a random UUID.
+pub fn new_id() -> String {
+    Uuid::new_v4().to_string()
+}
+
+/// The identity of the next event: random for the process, then a counter.
+///
+/// Spindle orders events of one millisecond by their ids, so those of one process keep the order in which they were
+/// made.
+pub fn event_id() -> String {
+    static PROCESS: OnceLock<u64> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let process = PROCESS.get_or_init(|| Uuid::new_v4().as_u64_pair().0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{process:016x}-{number:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_events_are_in_order_and_no_two_are_alike() {
+        let ids: Vec<String> = (0..1000).map(|_| event_id()).collect();
+        assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_ne!(new_id(), new_id());
+    }
+}
