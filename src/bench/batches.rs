@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use spindle_client::{Event, Kind, Timestamp, Tokens, json};
 
 /// Text that inputs and outputs are cut from; far larger than a compressor's window, small enough for a cache.
 const TEXT_BYTES: usize = 512 << 10;
@@ -125,6 +126,12 @@ struct Template {
     places: Vec<Place>,
 }
 
+// What stands in an event where a place will be: letters that mean nothing to anybody.
+const APP: char = '\u{e000}';
+const TREE: char = '\u{e001}';
+const TIME: char = '\u{e002}';
+const TEXT: char = '\u{e003}';
+
 impl Template {
     fn put(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
@@ -138,66 +145,82 @@ impl Template {
         self.bytes.resize(self.bytes.len() + bytes, b' ');
     }
 
-    fn run_id(&mut self, stream: &str, tree: u64, kind: &str) {
-        self.put(stream);
-        self.put("-");
-        self.leave(TREE_DIGITS, What::Tree(tree));
-        self.put(kind);
-    }
-
+    /// The event as a client writes it, with its places left open.
     fn event(&mut self, stream: &str, number: usize, event_bytes: usize) {
-        let start = self.bytes.len();
         let (tree, moment) = ((number / TREE_EVENTS) as u64, number % TREE_EVENTS);
-        let name = ["agent_start", "llm_start", "llm_end", "agent_end"][moment];
-        self.put(&format!("{{\"name\":\"{name}\",\"app_id\":\"bench-"));
-        self.leave(APP_DIGITS, What::App);
-        self.put("\",\"run_id\":\"");
-        if name.starts_with("agent") {
-            self.run_id(stream, tree, "a");
-            self.put("\",\"parent_run_id\":null,\"timestamp\":\"");
-        } else {
-            self.run_id(stream, tree, "m");
-            self.put("\",\"parent_run_id\":\"");
-            self.run_id(stream, tree, "a");
-            self.put("\",\"timestamp\":\"");
-        }
-        self.leave(TIME_BYTES, What::Time(moment));
-        let user = number % 50;
-        let (before, after) = match moment {
-            0 => (
-                format!(
-                    "\",\"type\":\"agent\",\"metadata\":{{\"user_email\":\"user-{user:02}@example.com\",\"agent\":\"support\",\
-                     \"region\":\"eu\"}},\"input\":{{\"question\":\""
-                ),
-                "\"},\"output\":null}",
-            ),
-            1 => (
-                "\",\"type\":\"llm\",\"model\":\"gpt-4o-mini\",\"input\":{\"messages\":[{\"role\":\"user\",\"content\":\"".to_owned(),
-                "\"}]},\"output\":null}",
-            ),
-            2 => (
-                "\",\"type\":\"llm\",\"model\":\"gpt-4o-mini\",\"prompt_tokens\":812,\"completion_tokens\":203,\
-                 \"total_tokens\":1015,\"output\":{\"content\":\""
-                    .to_owned(),
-                "\"}}",
-            ),
-            _ => ("\",\"type\":\"agent\",\"output\":{\"answer\":\"".to_owned(), "\"}}"),
+        let json = event(stream, number).to_json();
+        let json = json.replace(&Timestamp::default().to_string(), &TIME.to_string());
+        let width = |letter| match letter {
+            APP => APP_DIGITS,
+            TREE => TREE_DIGITS,
+            TIME => TIME_BYTES,
+            TEXT => 0,
+            letter => letter.len_utf8(),
         };
-        self.put(&before);
-        let used = self.bytes.len() - start + after.len() + ",".len();
-        self.leave(
-            event_bytes.saturating_sub(used).min(TEXT_BYTES),
-            What::Text(event_bytes.saturating_sub(used).min(TEXT_BYTES)),
-        );
-        self.put(after);
+        let used = json.chars().map(width).sum::<usize>() + ",".len();
+        let text_bytes = event_bytes.saturating_sub(used).min(TEXT_BYTES);
+        for letter in json.chars() {
+            match letter {
+                APP => self.leave(APP_DIGITS, What::App),
+                TREE => self.leave(TREE_DIGITS, What::Tree(tree)),
+                TIME => self.leave(TIME_BYTES, What::Time(moment)),
+                TEXT => self.leave(text_bytes, What::Text(text_bytes)),
+                letter => self.put(letter.encode_utf8(&mut [0; 4])),
+            }
+        }
+    }
+}
+
+/// One of the four events of a tree. Without an identity of its own, as what is written by hand: that is the more work
+/// for the server, which makes one of the content.
+fn event(stream: &str, number: usize) -> Event {
+    let agent = format!("{stream}-{TREE}a");
+    let call = format!("{stream}-{TREE}m");
+    let at = |name, run_id: &str| Event {
+        app_id: Some(format!("bench-{APP}")),
+        ..Event::at(name, run_id, Timestamp::default())
+    };
+    let of_agent = |name| Event {
+        kind: Some(Kind::Agent),
+        ..at(name, &agent)
+    };
+    let of_call = |name| Event {
+        kind: Some(Kind::Llm),
+        parent_run_id: Some(agent.clone()),
+        model: Some("gpt-4o-mini".to_owned()),
+        ..at(name, &call)
+    };
+    let text = TEXT.to_string();
+    match number % TREE_EVENTS {
+        0 => Event {
+            user_email: Some(format!("user-{:02}@example.com", number % 50)),
+            agent: Some("support".to_owned()),
+            metadata: [("region".to_owned(), "eu".into())].into(),
+            input: json(serde_json::json!({"question": text})),
+            ..of_agent("agent_start")
+        },
+        1 => Event {
+            input: json(serde_json::json!({"messages": [{"role": "user", "content": text}]})),
+            ..of_call("llm_start")
+        },
+        2 => Event {
+            tokens: Tokens {
+                total: Some(1015),
+                ..Tokens::new(812, 203)
+            },
+            output: json(serde_json::json!({"content": text})),
+            ..of_call("llm_end")
+        },
+        _ => Event {
+            output: json(serde_json::json!({"answer": text})),
+            ..of_agent("agent_end")
+        },
     }
 }
 
 /// A moment as events carry it.
-pub(super) fn time(unix_ms: i64) -> [u8; TIME_BYTES] {
-    let text = chrono::DateTime::from_timestamp_millis(unix_ms)
-        .unwrap_or_default()
-        .to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+fn time(unix_ms: i64) -> [u8; TIME_BYTES] {
+    let text = Timestamp(unix_ms).to_string();
     let mut bytes = [b'0'; TIME_BYTES];
     bytes.copy_from_slice(&text.as_bytes()[..TIME_BYTES]);
     bytes

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use hyper::StatusCode;
 use serde::Deserialize;
+use spindle_client::{Event, Kind, Timestamp, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::batches;
 use super::connection::{Connection, Target};
 use super::load::histogram;
 
@@ -149,21 +149,18 @@ async fn post(
         ticks.tick().await;
         number += 1;
         let run_id = format!("{marker}-{number}");
-        let timestamp_ms = chrono::Utc::now().timestamp_millis();
-        let body = serde_json::json!({"events": [{
-            "name": "agent_start",
-            "app_id": APP,
-            "run_id": run_id,
-            "timestamp": String::from_utf8_lossy(&batches::time(timestamp_ms)),
-            "type": "agent",
-            "metadata": {"user_email": marker, "agent": "bench-sampler"},
-            "input": {"question": "when will this be seen?"},
-        }]});
+        let event = Event {
+            app_id: Some(APP.to_owned()),
+            kind: Some(Kind::Agent),
+            user_email: Some(marker.clone()),
+            agent: Some("bench-sampler".to_owned()),
+            input: json(serde_json::json!({"question": "when will this be seen?"})),
+            ..Event::new("agent_start", run_id.as_str())
+        };
+        let timestamp_ms = event.timestamp.0;
+        let body = format!("{{\"events\":[{}]}}", event.to_json());
         // A sample that was refused is no sample: what is measured begins with an answer.
-        let Ok(answer) = connection
-            .report(&target, Bytes::from(body.to_string()))
-            .await
-        else {
+        let Ok(answer) = connection.report(&target, Bytes::from(body)).await else {
             continue;
         };
         if answer.status == StatusCode::OK {
@@ -208,8 +205,7 @@ async fn look(
         if is_closed {
             return Ok(latency_us);
         }
-        let from = batches::time(oldest_ms);
-        let from = String::from_utf8_lossy(&from);
+        let from = Timestamp(oldest_ms);
         let path = format!(
             "/api/run/?app_id={APP}&user_email={marker}&from={from}&limit={LOOK_LIMIT}&sort=started_at"
         );

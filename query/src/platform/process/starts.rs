@@ -13,9 +13,9 @@ use moka::sync::Cache;
 use schemas::digest::Identity;
 use schemas::fault::Fault;
 use schemas::ids::{AppId, ProjectId};
-use schemas::timestamp::to_text;
 use serde_json::json;
 use serde_json::value::RawValue;
+use spindle_client::{Event, Kind, Phase, Timestamp, event_name};
 use store::StoreError;
 use store::claims::Holds;
 use store::filter_sql::Projects;
@@ -321,36 +321,34 @@ async fn report(state: &QueryState, instance: &InstanceRecord) -> Result<(), Ref
         tracing::error!(error.message = %error, "the input of an instance is no JSON");
         Fault::internal()
     })?;
-    let head = json!({
-        // A run is named by its events, without their phase.
-        "name": format!("{}_start", instance.process),
-        "event_id": format!("process_start/{}", instance.uuid),
-        "run_id": instance.uuid,
-        "type": "process",
-        "app_id": instance.app_id,
-        "timestamp": to_text(instance.started_at),
-        "metadata": {
-            "build_id": instance.build_id,
-            "build_status": instance.build_status,
-            "process_definition_uuid": instance.process_uuid,
-            "process_instance_id": instance.instance_id,
-            "platform": instance.platform,
-            "started_by": instance.started_by,
-        },
-    });
-    let mut event = head.to_string();
-    // The input as it was sent, with every digit.
-    event.pop();
-    event.push_str(",\"input\":");
-    event.push_str(input.get());
-    event.push('}');
+    let metadata = [
+        ("build_id", json!(instance.build_id)),
+        ("build_status", json!(instance.build_status)),
+        ("process_definition_uuid", json!(instance.process_uuid)),
+        ("process_instance_id", json!(instance.instance_id)),
+        ("platform", json!(instance.platform)),
+        ("started_by", json!(instance.started_by)),
+    ];
+    let event = Event {
+        event_id: Some(format!("process_start/{}", instance.uuid)),
+        kind: Some(Kind::Process),
+        app_id: Some(instance.app_id.clone()),
+        metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into(),
+        // As it was sent, with every digit.
+        input: Some(input),
+        ..Event::at(
+            event_name(&instance.process, Phase::Start),
+            instance.uuid.as_str(),
+            Timestamp(instance.started_at),
+        )
+    };
     let (project, app) = (
         ProjectId::new(&*instance.project_id),
         AppId::new(&*instance.app_id),
     );
     let reporter = state.reporter()?;
     match reporter
-        .start(&project, &app, event, instance.start())
+        .start(&project, &app, event.to_json(), instance.start())
         .await
     {
         Ok(()) => Ok(()),
