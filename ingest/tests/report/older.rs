@@ -160,3 +160,26 @@ async fn a_key_that_may_not_report_is_a_reason_and_no_app_t1() {
     }
     assert_eq!(kept(&tier), [record("acme", "main", &["c"])]);
 }
+
+#[tokio::test]
+async fn what_lunarys_clients_were_recorded_to_send_is_kept_whole() {
+    let captures = [
+        include_str!("../../../tests/captures/npm-lunary-1.0.18/main/002-POST-v1-runs-ingest.json"),
+        include_str!(
+            "../../../tests/captures/pypi-lunary-1.4.41/main/001-POST-v1-runs-ingest.json"
+        ),
+    ];
+    for capture in captures {
+        let tier = tier();
+        let capture: Value = serde_json::from_str(capture).unwrap();
+        let events = capture["body"]["events"].as_array().unwrap();
+        let answer = tier
+            .send(to_lunary(request(capture["body"].to_string())))
+            .await;
+        // The logs of the JavaScript client belong to no run.
+        let logs = events.iter().filter(|event| event["type"] == "log").count();
+        let told = (&answer.json["accepted"], &answer.json["rejected"]);
+        let expected = (&json!(events.len() - logs), &json!(logs));
+        assert_eq!(told, expected, "{}", answer.json);
+    }
+}

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod odd;
 mod said;
 
 const NOW_MS: UnixMs = 1_795_185_741_941;
