@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from spindle_client.buffer import Buffer
 
 
-def event(number):
-    return {"name": str(number)}, "", 0.0, {}
+def event(number, size=10):
+    return {"name": str(number)}, "", 0.0, {}, size
 
 
 ACTIONS = st.lists(st.integers(1, 60) | st.just("take") | st.just("close"), max_size=200)
@@ -34,8 +34,8 @@ def test_it_holds_what_fits_in_order_and_counts_the_rest(actions, max_events, ma
             elif len(model) >= max_events or sum(size for _, size in model) + action > max_bytes:
                 full += 1
             else:
-                model.append((event(number), action))
-            assert buffer.put(event(number), action) == len(model)
+                model.append((event(number, action), action))
+            assert buffer.put(event(number, action)) == len(model)
         assert (len(buffer), buffer.bytes) == (len(model), sum(size for _, size in model))
         assert (buffer.made, buffer.dropped_full, buffer.dropped_closed, buffer.taken) == (made, full, closed, taken)
         assert buffer.made == len(buffer) + buffer.taken + buffer.dropped_full + buffer.dropped_closed
@@ -43,9 +43,7 @@ def test_it_holds_what_fits_in_order_and_counts_the_rest(actions, max_events, ma
 
 def test_threads_lose_no_count():
     buffer = Buffer(1000, 10**9)
-    writers = [
-        threading.Thread(target=lambda: [buffer.put(event(number), 10) for number in range(5000)]) for _ in range(4)
-    ]
+    writers = [threading.Thread(target=lambda: [buffer.put(event(number)) for number in range(5000)]) for _ in range(4)]
     for writer in writers:
         writer.start()
     taken = 0
@@ -65,9 +63,9 @@ def test_who_interrupts_itself_is_counted_too():
 
         def __radd__(self, other):
             if not inner:
-                inner.append(buffer.put(event("inner"), 5))
+                inner.append(buffer.put(event("inner", 5)))
             return other + int(self)
 
-    assert buffer.put(event("outer"), Interrupting(7)) == 2
+    assert buffer.put(event("outer", Interrupting(7))) == 2
     assert [buffer.take()[0]["name"] for _ in range(2)] == ["outer", "inner"]
     assert (buffer.made, buffer.bytes) == (2, 0)

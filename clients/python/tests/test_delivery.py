@@ -97,7 +97,7 @@ def test_a_batch_that_fails_is_dropped_and_counted_and_the_next_arrives(collecto
 def test_what_the_server_refuses_one_by_one_is_counted_and_told(collector, make, caplog):
     client = make()
     report(client)
-    client.put(({"name": "refused", "run_id": "r"}, "", time.time(), {}), 100)
+    client.put(({"name": "refused", "run_id": "r"}, "", time.time(), {}, 100))
     client.flush(10)
     assert (client.stats().accepted, client.stats().rejected) == (EVENTS, 1)
     assert "events[7] is refused" in caplog.text

@@ -13,12 +13,9 @@ import threading
 from collections import deque
 from typing import Any
 
-Event = tuple[dict[str, Any], str, float, dict[str, Any]]
-"""What all events of a run say, the phase for the end of the name, the time in seconds, and what only this one says."""
-
-
-Waiting = tuple[Event, int]
-"""An event and its size in bytes, as far as that is known before it is JSON."""
+Event = tuple[dict[str, Any], str, float, dict[str, Any], int]
+"""What all events of a run say, the phase for the end of the name, the time in seconds, what only this one says, and
+about how many bytes it takes in memory."""
 
 
 class Buffer:
@@ -27,8 +24,8 @@ class Buffer:
     def __init__(self, max_events: int, max_bytes: int) -> None:
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._items: deque[Waiting] = deque()
-        self._late: deque[Waiting] = deque()
+        self._items: deque[Event] = deque()
+        self._late: deque[Event] = deque()
         self._lock = threading.RLock()
         self._is_busy = False
         # Written by producers under the lock, and by the consumer alone: so neither loses what the other counts.
@@ -40,39 +37,39 @@ class Buffer:
         self.dropped_closed = 0
         self.is_closed = False
 
-    def put(self, event: Event, size: int) -> int:
+    def put(self, event: Event) -> int:
         """Adds an event if there is room for it; returns how many wait."""
         with self._lock:
             if self._is_busy:
-                self._late.append((event, size))
+                self._late.append(event)
                 return 0
             self._is_busy = True
             try:
-                self._add(event, size)
+                self._add(event)
                 while self._late:
-                    self._add(*self._late.popleft())
+                    self._add(self._late.popleft())
             finally:
                 self._is_busy = False
         return len(self._items)
 
-    def _add(self, event: Event, size: int) -> None:
+    def _add(self, event: Event) -> None:
         self.made += 1
-        bytes_in = self._bytes_in + size
+        bytes_in = self._bytes_in + event[4]
         if self.is_closed:
             self.dropped_closed += 1
         elif len(self._items) >= self._max_events or bytes_in - self._bytes_out > self._max_bytes:
             self.dropped_full += 1
         else:
             self._bytes_in = bytes_in
-            self._items.append((event, size))
+            self._items.append(event)
 
     def take(self) -> Event | None:
         """Takes the oldest event. Only one thread may be doing this at a time."""
         try:
-            event, size = self._items.popleft()
+            event = self._items.popleft()
         except IndexError:
             return None
-        self._bytes_out += size
+        self._bytes_out += event[4]
         self.taken += 1
         return event
 

@@ -120,13 +120,36 @@ def freeze(value: Any, limit: int) -> tuple[Frozen, int]:
 
 
 def thaw(frozen: Frozen, limit: int) -> Any:
-    """What JSON can hold of what was frozen."""
+    """What JSON can hold of what was frozen; `limit` is that of `freeze`."""
+    kind = type(frozen)
+    if kind is str or frozen is None:
+        return frozen
+    if kind is dict and _is_json(frozen):
+        return frozen
+    return thaw_cut(frozen, limit)
+
+
+def thaw_cut(frozen: Frozen, limit: int) -> Any:
+    """The same, of at most `limit` bytes, which may be less than was kept at first."""
     if isinstance(frozen, Plain):
-        return frozen.value
+        return frozen.value if frozen.size <= limit + 200 else plain(frozen.value, limit).value
     # The pickle was made by `freeze` in this process: it holds plain values and calls nothing but `_same`.
     value = pickle.loads(frozen) if isinstance(frozen, bytes) else frozen
     # Values that share parts may be much larger as JSON than in memory, so they are measured here again.
     return plain(value, limit).value
+
+
+def _is_json(atoms: Any) -> bool:
+    """Whether a small dict of atoms can be JSON as it is."""
+    for name, part in atoms.items():
+        kind = type(part)
+        if kind is float and not math.isfinite(part):
+            return False
+        if kind is int and part.bit_length() > 256:
+            return False
+        if len(name) > KEY_CHARS:
+            return False
+    return True
 
 
 def plain(value: Any, limit: int) -> Plain:

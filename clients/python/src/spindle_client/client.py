@@ -73,13 +73,9 @@ class Client:
 
         Its parent is the current run unless another one is given.
         """
-        scope = scopes.CURRENT.get() if parent is None else parent.scope
-        above = scope.run if parent is None else parent
+        around = scopes.CURRENT.get() if parent is None else parent
         try:
-            name = bounded(name or type)
-            if type == "agent":
-                scope = scopes.Scope(None, scope.tags, scope.user_email, scope.thread_id, name)
-            run = Run(self, type, name, scope, above.id if above is not None else None)
+            run = Run(self, type, bounded(name or type), around, around.run)
             if self.enabled:
                 if tags:
                     run.tags(*tags)
@@ -155,13 +151,13 @@ class Client:
             if isinstance(text, str):
                 event[field] = text if len(text) <= limit else text[:limit]
                 size += 4 * len(event[field])
-        self.put((event, "", time.time(), {}), size)
+        self.put((event, "", time.time(), {}, size))
 
     # The queue.
 
-    def put(self, event: Event, size: int) -> None:
-        """Queues an event; `size` is about how many bytes it takes in memory."""
-        waiting = self._buffer.put(event, size)
+    def put(self, event: Event) -> None:
+        """Queues an event."""
+        waiting = self._buffer.put(event)
         if not self._is_started:
             self._start()
         elif waiting >= self._batch_events:

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 from datetime import datetime, timezone
-from typing import Any
 
 from . import capture
 from .buffer import Event
@@ -39,29 +38,38 @@ class Encoder:
         self._event_bytes = event_bytes
         self._process = os.urandom(10).hex()
         self._numbers = itertools.count(1)
+        self._second = 0
+        self._second_text = iso(0)[:-4]
 
     def encode(self, event: Event) -> bytes:
         """The JSON of an event, at most as long as one may be."""
-        base, phase, seconds, more = event
+        base, phase, seconds, more, _ = event
         made = {**base, **more}
         made["name"] += phase
-        made["timestamp"] = iso(seconds)
+        made["timestamp"] = self._time(seconds)
         made["event_id"] = f"{self._process}{next(self._numbers):012x}"
-        line = self._write(made, self._value_bytes)
-        # Text may be several times longer as JSON than in memory.
+        for name in FROZEN:
+            if name in made:
+                made[name] = capture.thaw(made[name], self._value_bytes)
+        # Halves of surrogate pairs are text in Python and nowhere else.
+        line = _encode(made).encode("utf-8", "replace")
         if len(line) > self._event_bytes:
-            line = self._write(made, min(CUT_BYTES, self._value_bytes))
+            # Text may be several times longer as JSON than in memory.
+            for name in FROZEN:
+                if name in made:
+                    made[name] = capture.thaw_cut(more[name], min(CUT_BYTES, self._value_bytes))
+            line = _encode(made).encode("utf-8", "replace")
         if len(line) > self._event_bytes:
             raise TooLargeError(f"an event of {len(line)} bytes")
         return line
 
-    def _write(self, event: dict[str, Any], value_bytes: int) -> bytes:
-        made = dict(event)
-        for name in FROZEN:
-            if name in made:
-                made[name] = capture.thaw(made[name], value_bytes)
-        # Halves of surrogate pairs are text in Python and nowhere else.
-        return _encode(made).encode("utf-8", "replace")
+    def _time(self, seconds: float) -> str:
+        """`iso`, remembering the second: most events are of the same one."""
+        milliseconds = int(seconds * 1000)
+        second = milliseconds // 1000
+        if second != self._second:
+            self._second, self._second_text = second, iso(second)[:-4]
+        return f"{self._second_text}{milliseconds % 1000:03d}Z"
 
 
 def iso(seconds: float) -> str:

@@ -26,11 +26,12 @@ STACK_CHARS = 8_000
 MESSAGE_CHARS = 8_000
 
 _random = random.Random(os.urandom(32))
+_bits = _random.getrandbits
 
 
 def new_id() -> str:
     """32 hexadecimal digits that nobody else has."""
-    return f"{_random.getrandbits(128):032x}"
+    return f"{_bits(128):032x}"
 
 
 def start_anew() -> None:
@@ -38,7 +39,7 @@ def start_anew() -> None:
     _random.seed(os.urandom(32))
 
 
-class Run:
+class Run(Scope):
     """A run that has begun. Set what is known of it, then end it; whatever is set after the end is lost.
 
     `with spindle_client.tool("name") as run:` makes one and ends it. None of its methods raises.
@@ -56,11 +57,10 @@ class Run:
         "id",
         "name",
         "parent_id",
-        "scope",
         "type",
     )
 
-    def __init__(self, client: Client, type: RunType, name: str, scope: Scope, parent_id: str | None) -> None:
+    def __init__(self, client: Client, type: RunType, name: str, around: Scope, parent: Run | None) -> None:
         self._client = client
         self._fields: dict[str, Any] = {}
         self._size = 0
@@ -72,18 +72,27 @@ class Run:
         self._before_s = monotonic()
         self.id = new_id()
         self.name = name
-        self.parent_id = parent_id
-        self.scope = scope
         self.type: RunType = type
         # What all events of this run say: one of them may be lost. Nothing is added to it once it is queued.
         base: dict[str, Any] = {"name": name, "type": type, "run_id": self.id}
-        if parent_id is not None:
-            base["parent_run_id"] = parent_id
-        if scope.is_set:
-            scope.describe(base)
+        self._base = base
+        self.parent_id = None if parent is None else parent.id
+        if parent is not None:
+            base["parent_run_id"] = parent.id
+        self.tag_names = around.tag_names
+        self.user_email = around.user_email
+        self.thread_id = around.thread_id
+        self.agent = name if type == "agent" else around.agent
+        self.is_set = around.is_set or type == "agent"
+        if self.is_set:
+            self.describe(base)
         if client.app_id is not None:
             base["app_id"] = client.app_id
-        self._base = base
+
+    @property
+    def run(self) -> Run:  # type: ignore[override]
+        """Of what happens inside of this run, this is the run."""
+        return self
 
     @property
     def value_bytes(self) -> int:
@@ -132,7 +141,7 @@ class Run:
         if self._is_ended:
             return
         try:
-            self._fields["tags"] = unite(self._fields.get("tags", self.scope.tags), tags)
+            self._fields["tags"] = unite(self._fields.get("tags", self.tag_names), tags)
         except Exception as error:
             self._client.fault(error)
 
@@ -204,14 +213,14 @@ class Run:
         if input is not NOTHING and client.captures_input:
             more["input"], input_size = capture.freeze(input, client.value_bytes)
             size += input_size
-        client.put((self._base, "_start", self._began_s, more), size)
+        client.put((self._base, "_start", self._began_s, more, size))
 
     def _report(self, phase: str) -> None:
         self._is_ended = True
         if self._process == self._client.process:
             # The clock of the wall may be set meanwhile; how long a run took may not depend on that.
             ended_s = self._began_s + monotonic() - self._before_s
-            self._client.put((self._base, phase, ended_s, self._fields), EVENT_BYTES + self._size)
+            self._client.put((self._base, phase, ended_s, self._fields, EVENT_BYTES + self._size))
 
     def _set(self, name: str, value: Any) -> None:
         if self._is_ended:

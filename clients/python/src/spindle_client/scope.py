@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """An immutable set of surroundings."""
+    """An immutable set of surroundings. A run is one too: that of what happens inside of it."""
 
-    __slots__ = ("agent", "is_set", "run", "tags", "thread_id", "user_email")
+    __slots__ = ("agent", "is_set", "run", "tag_names", "thread_id", "user_email")
 
     def __init__(
         self,
         run: Run | None = None,
-        tags: tuple[str, ...] = (),
+        tag_names: tuple[str, ...] = (),
         user_email: str | None = None,
         thread_id: str | None = None,
         agent: str | None = None,
     ) -> None:
         self.run = run
-        self.tags = tags
+        self.tag_names = tag_names
         self.user_email = user_email
         self.thread_id = thread_id
         self.agent = agent
-        self.is_set = bool(agent or tags or user_email or thread_id)
+        self.is_set = bool(agent or tag_names or user_email or thread_id)
         """Whether there is anything to say beside the run."""
 
     def describe(self, event: dict[str, Any]) -> None:
@@ -45,12 +45,8 @@ class Scope:
             event["user_email"] = self.user_email
         if self.thread_id is not None:
             event["thread_id"] = self.thread_id
-        if self.tags:
-            event["tags"] = self.tags
-
-    def inside(self, run: Run) -> Scope:
-        """The surroundings of what happens within a run."""
-        return Scope(run, self.tags, self.user_email, self.thread_id, self.agent)
+        if self.tag_names:
+            event["tags"] = self.tag_names
 
 
 OUTSIDE = Scope()
@@ -85,7 +81,7 @@ class Setting:
         try:
             made = Scope(
                 before.run,
-                tuple(dict.fromkeys([*before.tags, *(bounded(tag) for tag in self._tags)])),
+                tuple(dict.fromkeys([*before.tag_names, *(bounded(tag) for tag in self._tags)])),
                 bounded(self._user_email) if self._user_email else before.user_email,
                 bounded_id(self._thread_id) if self._thread_id else before.thread_id,
                 before.agent,

@@ -134,7 +134,7 @@ class Step:
             tags=self.tags,
             metadata=self.metadata,
         )
-        return run, enter(run.scope.inside(run)), before
+        return run, enter(run), before
 
     # As a decorator.
 
@@ -201,7 +201,7 @@ class Step:
 
     async def _awaited(self, run: Run, awaitable: Awaitable[Any]) -> Any:
         before = CURRENT.get()
-        token = enter(run.scope.inside(run))
+        token = enter(run)
         try:
             result = await awaitable
         except BaseException as error:

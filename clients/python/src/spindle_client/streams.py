@@ -58,7 +58,7 @@ class _Inside:
     __slots__ = ("_inside", "_outside")
 
     def __init__(self, run: Run) -> None:
-        self._inside: Scope = run.scope.inside(run)
+        self._inside: Scope = run
 
     def __enter__(self) -> None:
         self._outside = CURRENT.get()
