@@ -153,6 +153,21 @@ def test_tags_user_and_thread_are_inherited(client, reported, collector):
     assert not {"thread_id", "user_email", "agent", "tags"} & set(outside)
 
 
+def test_messages_of_one_moment_keep_their_order(client, collector):
+    for number in range(100):
+        client.chat("user", str(number), "talk")
+    client.flush(10)
+    times = [event["timestamp"] for event in collector.events]
+    assert len(set(times)) == 100 and times == sorted(times)
+
+
+def test_the_model_that_answered_is_named_last(client, reported):
+    for number in range(20):
+        with client.llm(f"quick-{number}", model="asked") as run:
+            run.model = "served"
+        assert reported[f"quick-{number}"]["_start"]["timestamp"] < ended(reported[f"quick-{number}"])["timestamp"]
+
+
 def test_feedback_saved_and_unsaved_name_their_run(client, collector):
     with client.agent("clerk") as run:
         client.saved()

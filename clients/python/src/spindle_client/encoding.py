@@ -28,10 +28,7 @@ class TooLargeError(ValueError):
 
 
 class Encoder:
-    """Gives each event an id of its own and writes it.
-
-    Ids of one process sort in the order of the events: the server takes them where two times are equal.
-    """
+    """Gives each event an id of its own and writes it: what arrives twice is one, and two that say the same are two."""
 
     def __init__(self, value_bytes: int, event_bytes: int) -> None:
         self._value_bytes = value_bytes
@@ -65,7 +62,7 @@ class Encoder:
 
     def _time(self, seconds: float) -> str:
         """`iso`, remembering the second: most events are of the same one."""
-        milliseconds = int(seconds * 1000)
+        milliseconds = round(seconds * 1000)
         second = milliseconds // 1000
         if second != self._second:
             self._second, self._second_text = second, iso(second)[:-4]

@@ -219,7 +219,11 @@ class Run(Scope):
         self._is_ended = True
         if self._process == self._client.process:
             # The clock of the wall may be set meanwhile; how long a run took may not depend on that.
-            ended_s = self._began_s + monotonic() - self._before_s
+            took_s = monotonic() - self._before_s
+            if self.type == "llm":
+                # The last to name the model names the one that answered; the server tells milliseconds apart.
+                took_s = max(took_s, 0.001)
+            ended_s = self._began_s + took_s
             self._client.put((self._base, phase, ended_s, self._fields, EVENT_BYTES + self._size))
 
     def _set(self, name: str, value: Any) -> None:
