@@ -62,6 +62,8 @@ def program(collector, tmp_path):
                 **os.environ,
                 "PYTHONPATH": SOURCES,
                 "PYTHONDONTWRITEBYTECODE": "1",
+                # From 3.12 on Python warns of forks where there is a thread; that such forks go well is tested here.
+                "PYTHONWARNINGS": "ignore::DeprecationWarning",
                 "SPINDLE_URL": collector.url,
                 "SPINDLE_API_KEY": "key-1",
                 **environment,
