@@ -52,11 +52,13 @@ function program(source: string, settings: Record<string, string> = {}) {
 }
 
 const names = () => reports.events.map(({ name, run_id }) => `${name} ${run_id}`).sort();
+/** A busy machine may need longer than two seconds to start a thread. */
+const patient = "spindle.configure({ exitTimeoutMs: 60_000 });";
 const stays = "setInterval(() => {}, 1000);";
 
 test("a program that simply ends has sent everything, and is not kept by the interval", async () => {
   const { ended } = program(`
-    spindle.configure({ flushIntervalMs: 3_600_000 });
+    spindle.configure({ flushIntervalMs: 3_600_000, exitTimeoutMs: 60_000 });
     spindle.saved("r1");
     setTimeout(() => spindle.saved("r2"), 10);
     process.exitCode = 5;
@@ -111,6 +113,7 @@ test("a program that ends while nobody listens ends, and says that it lost somet
 
 test("process.exit sends what waits and what is under way", async () => {
   const { ended } = program(`
+    ${patient}
     spindle.saved("r1");
     spindle.flush();
     setImmediate(() => { spindle.saved("r2"); process.exit(7); });
@@ -132,7 +135,7 @@ test("process.exit does not wait longer than it may", async () => {
 });
 
 test("an uncaught error ends the program as ever, and the events are sent", async () => {
-  const { ended } = program(`spindle.saved("r1"); throw new Error("uncaught");`);
+  const { ended } = program(`${patient} spindle.saved("r1"); throw new Error("uncaught");`);
   const { code, said } = await ended;
   expect(code).toBe(1);
   expect(said).toContain("uncaught");
@@ -140,7 +143,7 @@ test("an uncaught error ends the program as ever, and the events are sent", asyn
 });
 
 test.each(["SIGTERM", "SIGINT"] as const)("%s sends everything and ends the program by that signal", async (signal) => {
-  const { child, ended, line } = program(`spindle.saved("r1"); console.log("ready"); ${stays}`);
+  const { child, ended, line } = program(`${patient} spindle.saved("r1"); console.log("ready"); ${stays}`);
   await line("ready");
   child.kill(signal);
   expect(await ended).toMatchObject({ code: null, signal });
@@ -163,6 +166,7 @@ test("a second signal ends the program at once", async () => {
 
 test("an application that handles the signal decides for itself", async () => {
   const { child, ended, line } = program(`
+    ${patient}
     process.on("SIGTERM", () => { spindle.saved("r2"); console.log("handled"); setTimeout(() => process.exit(3), 10); });
     spindle.saved("r1"); console.log("ready"); ${stays}
   `);
@@ -230,6 +234,7 @@ test("child processes and workers of a cluster report their own, and the parent 
     import cluster from "node:cluster";
     import { fork } from "node:child_process";
     import { fileURLToPath } from "node:url";
+    ${patient}
     const who = cluster.isWorker ? "worker" : (process.env.WHO ?? "parent");
     spindle.saved(who);
     if (who === "parent") {
@@ -246,6 +251,7 @@ test("a worker thread sends its own when it ends, and when it calls process.exit
   const { ended } = program(`
     import { isMainThread, Worker, workerData } from "node:worker_threads";
     import { fileURLToPath } from "node:url";
+    ${patient}
     if (isMainThread) {
       spindle.saved("main");
       for (const how of ["ends", "exits"]) new Worker(fileURLToPath(import.meta.url), { workerData: how });

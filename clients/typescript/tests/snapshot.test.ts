@@ -6,12 +6,23 @@ const copy = (value: unknown) => snapshot(value).value;
 
 test("what is JSON already comes out as it is, and shares nothing with it", () => {
   fc.assert(
-    fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
-      expect(JSON.stringify(copy(value))).toBe(JSON.stringify(value));
-      if (typeof value === "object" && value !== null) expect(copy(value)).not.toBe(value);
+    fc.property(fc.jsonValue({ maxDepth: 5 }), (generated) => {
+      const text = JSON.stringify(generated);
+      const value = JSON.parse(text);
+      const taken = copy(value);
+      wreck(value);
+      expect(JSON.stringify(taken)).toBe(text);
     }),
   );
 });
+
+/** Changes every object and list inside of a value. */
+function wreck(value: unknown) {
+  if (typeof value !== "object" || value === null) return;
+  for (const inner of Object.values(value)) wreck(inner);
+  if (Array.isArray(value)) value.push("wrecked");
+  else (value as Record<string, unknown>).wrecked = true;
+}
 
 test("anything at all becomes JSON within the bounds, without throwing", () => {
   const bounds = { depth: 4, items: 5, nodes: 40, chars: 60 };
