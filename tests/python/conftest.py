@@ -96,12 +96,18 @@ class Server:
         threads = response.json()["data"]
         return [{**thread, **self.get(f"/api/thread/{thread['thread_id']}", secret=secret).json()} for thread in threads]
 
+    def view(self, secret):
+        """Everything that can be seen of a project: its runs and its threads, whole."""
+        return self.whole_runs(secret), self.whole_threads(secret)
+
     def wait_for(self, secret, trees, threads=()):
-        """Waits until a project shows these runs and threads and nothing else; see `expectation.py`."""
+        """Waits until a project shows these runs and threads and nothing else, as `expectation.py` says; returns them."""
+        seen = None
 
         def faults():
-            runs, said = self.whole_runs(secret), self.whole_threads(secret)
-            return faults_of_runs(trees, runs) + faults_of_threads(threads, said)
+            nonlocal seen
+            seen = self.view(secret)
+            return faults_of_runs(trees, seen[0]) + faults_of_threads(threads, seen[1])
 
         try:
             self.wait(lambda: len(self.listed(secret)) == size(trees) and not faults(), VISIBLE_WITHIN_S)
@@ -110,7 +116,7 @@ class Server:
             if not found:
                 raise
         else:
-            return
+            return seen
         pytest.fail("\n".join(found))
 
     def project_key(self, keyless_app=None):

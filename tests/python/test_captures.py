@@ -9,11 +9,10 @@ from conftest import NOON
 def test_a_recorded_scenario_is_what_its_reader_expects(server, scenario):
     key = server.project_key()
     assert faults_of_answers(scenario, scenario.replay(server, key)) == []
-    server.wait_for(key, scenario.expected["runs"], scenario.expected.get("threads", []))
-    before = view(server, key)
+    before = server.wait_for(key, scenario.expected["runs"], scenario.expected.get("threads", []))
     assert faults_of_answers(scenario, scenario.replay(server, key)) == []
     settle(server, key, {run["app_id"] for run in before[0]})
-    assert changes(before, view(server, key)) == []
+    assert changes(before, server.view(key)) == []
 
 
 def faults_of_answers(scenario, answers):
@@ -29,15 +28,6 @@ def faults_of_answers(scenario, answers):
     return faults
 
 
-def view(server, key):
-    """Everything that can be seen of a project: its runs and its threads, whole."""
-    runs = [run for run in server.whole_runs(key) if run["run_id"] != "after"]
-    for event in sum((run["events"] for run in runs), []):
-        # Of an event that came twice the later arrival is told.
-        del event["received_at"]
-    return runs, server.whole_threads(key)
-
-
 def settle(server, key, apps):
     """Waits until an event sent now shows in each app, and with it what came before."""
     for app in apps:
@@ -48,9 +38,14 @@ def settle(server, key, apps):
 
 def changes(before, after):
     """Which fields of which runs and threads are not what they were."""
-    fields = [
-        {(item.get("run_id") or item["thread_id"], name): item[name] for item in runs + threads for name in item}
-        for runs, threads in (before, after)
-    ]
+    fields = [dict(fields_of(*seen)) for seen in (before, after)]
     names = sorted(fields[0].keys() | fields[1].keys())
     return [(name, fields[0].get(name), fields[1].get(name)) for name in names if fields[0].get(name) != fields[1].get(name)]
+
+
+def fields_of(runs, threads):
+    """All that is said of runs and threads; of an event that came twice its later arrival is told, which is left out."""
+    for item in [run for run in runs if run["run_id"] != "after"] + threads:
+        events = [{**event, "received_at": None} for event in item.get("events", [])]
+        for name, value in {**item, "events": events}.items():
+            yield (item.get("run_id") or item["thread_id"], name), value
