@@ -10,6 +10,7 @@ COUNTED = {"tokens": [37, 11], "cost": "0.00001215"}
 CACHED = {"tokens": [37, 11], "cached": 8, "cost": "0.00001155"}
 USER = {"user": "user-42"}
 INSIDE = {**USER, "thread": "thread-7", "tags": ["v1"]}
+# An embedding completes nothing.
 EMBEDDED = {"type": "llm", "model": "text-embedding-3-small", "tokens": [5, 0], "cost": "0.0000001"}
 SERVICE = {"metadata": {"service": "weather-app"}}
 FAILED = {"status": "error", "error": "the model failed"}
@@ -68,8 +69,16 @@ PYTHON = {"openinference": openinference(), "traceloop": traceloop(), "openai-v2
 @pytest.mark.parametrize("instrumentation", PYTHON)
 def test_the_python_sdk(server, run_client, instrumentation):
     key = server.project_key()
-    run_client(programs.current("otel_agent.py", instrumentation), **programs.otel_variables(server.url, key))
+    run_client(programs.current("otel_agent.py", instrumentation, "http"), **programs.otel_variables(server.url, key))
     server.wait_for(key, PYTHON[instrumentation])
+
+
+# The front of the tiers in these tests passes on HTTP/1.1, which gRPC is not.
+@pytest.mark.parametrize("server", ["one_process"], indirect=True)
+def test_the_python_sdk_over_grpc(server, run_client):
+    key = server.project_key()
+    run_client(programs.current("otel_agent.py", "openinference", "grpc"), **programs.otel_variables(server.url, key))
+    server.wait_for(key, PYTHON["openinference"])
 
 
 def openinference_js():

@@ -1,15 +1,15 @@
-"""An agent traced with the OpenTelemetry SDK; one of the three instrumentations of openai, named by the argument, traces
-its model calls.
+"""An agent traced with the OpenTelemetry SDK; one of the three instrumentations of openai, named by the first argument,
+traces its model calls, and the second says whether the spans go over `http` or `grpc`.
 
 Started by the tests with the pinned client packages; endpoint, key and service name come from the SDK's own variables.
 """
 
 import contextlib
+import importlib
 import sys
 
 from openai import OpenAI
 from opentelemetry import trace
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -78,8 +78,9 @@ def work(tracer, agent, tool, inside):
         client.chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": "FAIL-500"}])
 
 
+exporter = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{sys.argv[2]}.trace_exporter")
 provider = TracerProvider()
-provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+provider.add_span_processor(BatchSpanProcessor(exporter.OTLPSpanExporter()))
 trace.set_tracer_provider(provider)
 convention = {"openinference": openinference, "traceloop": traceloop, "openai-v2": openai_v2}[sys.argv[1]]
 work(trace.get_tracer("weather-app"), *convention(provider))
