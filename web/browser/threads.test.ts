@@ -172,6 +172,11 @@ describe("threads", () => {
     const visitor = await Visitor.signedIn(browser, server);
     await visitor.goto("/threads/nobody");
     await visitor.page.getByRole("heading", { name: "There is no such thread" }).waitFor();
+    // A session without messages, as OpenTelemetry has it.
+    await server.report([{ ...last("helpdesk", "in-session"), name: "session-agent_call", thread_id: "session-1" }]);
+    await visitor.goto("/threads/session-1?app_id=helpdesk");
+    await visitor.page.getByRole("link", { name: "Runs of this thread" }).click();
+    await visitor.page.getByText("session-agent_call").first().waitFor();
     await visitor.goto("/threads?app_id=nobody");
     await visitor.page.getByRole("heading", { name: "No thread matches" }).waitFor();
     await visitor.leave();

@@ -18,3 +18,11 @@ export function threadLink({ thread_id, app_id, grouped_by, project_id }: Thread
   if (project_id) params.set("project_id", project_id);
   return `${PLACE}${encodeURIComponent(thread_id)}${params.size > 0 ? `?${params}` : ""}`;
 }
+
+/** The address of the runs that name it. */
+export function runsOfThreadLink({ thread_id, app_id, project_id }: ThreadName): string {
+  const params = new URLSearchParams({ thread_id });
+  if (app_id) params.set("app_id", app_id);
+  if (project_id) params.set("project_id", project_id);
+  return `/runs?${params}`;
+}

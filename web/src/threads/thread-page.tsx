@@ -9,7 +9,7 @@ import { Page } from "../parts/page";
 import { nameIn } from "../runs/run-link";
 import { MessageList } from "./message-list";
 import styles from "./thread.module.css";
-import { threadLink } from "./thread-link";
+import { runsOfThreadLink, threadLink } from "./thread-link";
 import { type ThreadDetail, useThread, WINDOW } from "./use-threads";
 
 /** The page. */
@@ -39,9 +39,12 @@ export default function ThreadPage() {
       {asked.isError && !thread && isMissing(asked.error) && (
         <Empty title="There is no such thread">
           <p className="soft">
-            Nothing is known of <bdi className="mono">{name.thread_id.slice(0, 300)}</bdi>, or you may not read its
-            project.
+            No message names <bdi className="mono">{name.thread_id.slice(0, 300)}</bdi>, or you may not read its
+            project. Runs may name it without messages, as those from OpenTelemetry name their session.
           </p>
+          <Link className="button" to={runsOfThreadLink(name)}>
+            Runs of this thread
+          </Link>
         </Empty>
       )}
       {asked.isError && !thread && !isMissing(asked.error) && (
