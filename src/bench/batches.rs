@@ -220,7 +220,7 @@ fn event(stream: &str, number: usize) -> Event {
 
 /// A moment as events carry it.
 fn time(unix_ms: i64) -> [u8; TIME_BYTES] {
-    let text = Timestamp(unix_ms).to_string();
+    let text = Timestamp::from_ms(unix_ms).to_string();
     let mut bytes = [b'0'; TIME_BYTES];
     bytes.copy_from_slice(&text.as_bytes()[..TIME_BYTES]);
     bytes

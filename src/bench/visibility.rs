@@ -157,7 +157,7 @@ async fn post(
             input: json(serde_json::json!({"question": "when will this be seen?"})),
             ..Event::new("agent_start", run_id.as_str())
         };
-        let timestamp_ms = event.timestamp.0;
+        let timestamp_ms = event.timestamp.as_ms();
         let body = format!("{{\"events\":[{}]}}", event.to_json());
         // A sample that was refused is no sample: what is measured begins with an answer.
         let Ok(answer) = connection.report(&target, Bytes::from(body)).await else {
@@ -205,7 +205,7 @@ async fn look(
         if is_closed {
             return Ok(latency_us);
         }
-        let from = Timestamp(oldest_ms);
+        let from = Timestamp::from_ms(oldest_ms);
         let path = format!(
             "/api/run/?app_id={APP}&user_email={marker}&from={from}&limit={LOOK_LIMIT}&sort=started_at"
         );

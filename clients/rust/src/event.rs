@@ -4,6 +4,7 @@
 //! written once, where the event is made.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -124,24 +125,61 @@ impl Event {
     }
 }
 
-/// A moment, in milliseconds since 1970. Written as ISO 8601 UTC with milliseconds.
+/// A moment, in microseconds since 1970. Written as ISO 8601 UTC, with milliseconds, or with microseconds where it is
+/// finer than that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
+/// How far moments may run ahead of a clock that was set back, microseconds.
+const AHEAD_US: i64 = 1_000_000;
+
 impl Timestamp {
-    /// Now. A clock before 1970 says 1970.
+    /// Now, but later than every moment that this process was given before: Spindle orders events of one millisecond by
+    /// their microseconds. A clock before 1970 says 1970.
     pub fn now() -> Self {
+        static LAST: AtomicI64 = AtomicI64::new(0);
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self(since.map_or(0, |since| {
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-        }))
+        let clock_us = since.map_or(0, |since| {
+            i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+        });
+        let step = |last| Some(after(last, clock_us));
+        let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        Self(after(last.unwrap_or_default(), clock_us))
     }
+
+    /// A moment in milliseconds since 1970.
+    pub fn from_ms(unix_ms: i64) -> Self {
+        Self(unix_ms.saturating_mul(1000))
+    }
+
+    /// In milliseconds since 1970.
+    pub fn as_ms(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    fn is_fine(self) -> bool {
+        self.0.rem_euclid(1000) != 0
+    }
+}
+
+/// The moment after `last` at a time of the clock: never one of whole milliseconds, which would be written without its
+/// microseconds and lose its order.
+fn after(last: i64, clock_us: i64) -> i64 {
+    let next = match last.saturating_sub(clock_us) {
+        ..AHEAD_US => clock_us.max(last.saturating_add(1)),
+        _ => clock_us,
+    };
+    next + i64::from(next.rem_euclid(1000) == 0)
 }
 
 impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let time = DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or_default();
-        f.write_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true))
+        let time = DateTime::<Utc>::from_timestamp_micros(self.0).unwrap_or_default();
+        let digits = match self.is_fine() {
+            true => SecondsFormat::Micros,
+            false => SecondsFormat::Millis,
+        };
+        f.write_str(&time.to_rfc3339_opts(digits, true))
     }
 }
 
@@ -153,7 +191,7 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        DateTime::<Utc>::deserialize(deserializer).map(|time| Self(time.timestamp_millis()))
+        DateTime::<Utc>::deserialize(deserializer).map(|time| Self(time.timestamp_micros()))
     }
 }
 

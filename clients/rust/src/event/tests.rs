@@ -5,13 +5,16 @@ use serde_json::{Value, json};
 use super::*;
 
 /// 2026-11-20T10:00:00.007Z.
-const AT: Timestamp = Timestamp(1_795_168_800_007);
+const AT: Timestamp = Timestamp(1_795_168_800_007_000);
 
 /// What the server reads of an event, looked at while the text lives.
 fn read<T>(event: &Event, look: impl FnOnce(Read<'_>) -> T) -> T {
     let text = event.to_json();
     let fields: Fields<'_> = serde_json::from_str(&text).unwrap();
-    look(Read::from_fields(fields, 0, AT.0).unwrap_or_else(|fault| panic!("{fault:?}: {text}")))
+    look(
+        Read::from_fields(fields, 0, AT.as_ms())
+            .unwrap_or_else(|fault| panic!("{fault:?}: {text}")),
+    )
 }
 
 #[test]
@@ -84,6 +87,18 @@ fn a_run_keeps_one_name_in_every_phase_however_long() {
 }
 
 #[test]
+fn events_of_one_millisecond_keep_their_order() {
+    let moments: Vec<Timestamp> = (0..10_000).map(|_| Timestamp::now()).collect();
+    assert!(moments.iter().all(|moment| moment.is_fine()));
+    let written: Vec<String> = moments.iter().map(Timestamp::to_string).collect();
+    assert!(written.is_sorted_by(|a, b| a < b) && moments.is_sorted_by(|a, b| a < b));
+    // A clock that stands still, one that is set back a little, and one that is set back far.
+    assert_eq!([after(5, 5), after(999, 5), after(7, 6)], [6, 1001, 8]);
+    let far = 10 * AHEAD_US;
+    assert_eq!((after(far, 5), after(5, far)), (5, far + 1));
+}
+
+#[test]
 fn what_is_no_json_says_so() {
     let no_json = json([((1, 2), 3)].into_iter().collect::<BTreeMap<_, _>>()).unwrap();
     assert!(no_json.get().contains("no JSON"), "{no_json}");
@@ -121,7 +136,7 @@ prop_compose! {
         metadata in prop::collection::btree_map("[a-z]{1,8}", any_json(), 0..4),
         tags in prop::collection::vec(".{1,20}", 0..4),
         error in prop::option::of((text(), ".{0,40}", text())),
-        ms in 946_684_800_000i64..AT.0,
+        us in 946_684_800_000_000i64..AT.0,
         phase in prop::sample::select(vec![Phase::Start, Phase::End, Phase::Error]),
     ) -> Event {
         Event {
@@ -138,7 +153,7 @@ prop_compose! {
             user_email: user,
             agent,
             thread_id: thread,
-            ..Event { timestamp: Timestamp(ms), ..Event::new(event_name(&name, phase), run_id) }
+            ..Event { timestamp: Timestamp(us), ..Event::new(event_name(&name, phase), run_id) }
         }
     }
 }
@@ -157,7 +172,9 @@ proptest! {
             let theirs = |text: Option<std::borrow::Cow<'_, str>>| text.map(|text| text.into_owned());
             prop_assert_eq!(read.name.as_ref(), &event.name);
             prop_assert_eq!(read.run_id.as_ref(), &event.run_id);
-            prop_assert_eq!(read.timestamp_ms, event.timestamp.0);
+            prop_assert_eq!(read.timestamp_ms, event.timestamp.as_ms());
+            let microsecond = (event.timestamp.0 % 1000 != 0).then_some((event.timestamp.0 % 1000) as u16);
+            prop_assert_eq!(read.microsecond, microsecond);
             prop_assert_eq!(theirs(read.event_id), own(&event.event_id));
             prop_assert_eq!(theirs(read.app), own(&event.app_id));
             prop_assert_eq!(theirs(read.parent_run_id), own(&event.parent_run_id).filter(|id| id != "None"));

@@ -339,7 +339,7 @@ async fn report(state: &QueryState, instance: &InstanceRecord) -> Result<(), Ref
         ..Event::at(
             event_name(&instance.process, Phase::Start),
             instance.uuid.as_str(),
-            Timestamp(instance.started_at),
+            Timestamp::from_ms(instance.started_at),
         )
     };
     let (project, app) = (
