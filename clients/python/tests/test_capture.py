@@ -214,3 +214,27 @@ def test_what_another_thread_changes_is_kept_as_far_as_possible():
             raise RuntimeError("dictionary changed size during iteration")
 
     assert "could not be read" in str(kept(Moving(a=1)))
+
+
+@pytest.mark.parametrize(
+    "value", [Point(1, Point(2)), datetime.date(2026, 11, 22), Colour.RED, Model(name="a"), Point, len, capture._same]
+)
+def test_objects_go_the_fast_way_and_each_is_looked_at_once(value, monkeypatch):
+    looked = []
+
+    class Counting(capture._Pickler):
+        def reducer_override(self, obj):
+            looked.append(obj)
+            return super().reducer_override(obj)
+
+    monkeypatch.setattr(capture, "_Pickler", Counting)
+    frozen, _ = capture.freeze([value, value], LIMIT)
+    assert isinstance(frozen, bytes)
+    # The object and, once in a pickle, the function that stands for it there.
+    assert len(looked) <= 2
+    assert capture.thaw(frozen, LIMIT) == capture.plain([value, value], LIMIT).value
+
+
+def test_many_small_objects_are_kept():
+    made = kept([Point(number) for number in range(1_000)], 1 << 18)
+    assert made == [{"x": number, "inner": None} for number in range(1_000)]

@@ -29,6 +29,8 @@ KEY_CHARS = 256
 """Characters of a key of an object."""
 REPR_CHARS = 2_000
 """Characters of how an unknown object describes itself."""
+PLAIN_BYTES = 100
+"""About what a `Plain` takes in memory beside its value."""
 _SMALL = 16
 _ATOMS = frozenset((str, int, float, bool, type(None)))
 
@@ -74,9 +76,12 @@ class _Pickler(pickle.Pickler):
     limit = 0
 
     def reducer_override(self, obj: Any) -> Any:
+        if obj is _same:
+            # The pickler asks for this too, and then writes it by its name.
+            return NotImplemented
         made = plain(obj, self.limit)
         # All objects of one value share its limit: a thousand large ones are no larger than one.
-        self.limit = max(0, self.limit - made.size)
+        self.limit = max(0, self.limit - made.size + PLAIN_BYTES)
         return _same, (made.value,)
 
 
@@ -133,7 +138,7 @@ def thaw_cut(frozen: Frozen, limit: int) -> Any:
     """The same, of at most `limit` bytes, which may be less than was kept at first."""
     if isinstance(frozen, Plain):
         return frozen.value if frozen.size <= limit + 200 else plain(frozen.value, limit).value
-    # The pickle was made by `freeze` in this process: it holds plain values and calls nothing but `_same`.
+    # The pickle was made by `freeze` in this process: it holds built-in values and calls nothing but `_same`.
     value = pickle.loads(frozen) if isinstance(frozen, bytes) else frozen
     # Values that share parts may be much larger as JSON than in memory, so they are measured here again.
     return plain(value, limit).value
@@ -156,7 +161,7 @@ def plain(value: Any, limit: int) -> Plain:
     """The value as objects, lists, text, finite numbers and null; bounded in size, depth and number of values."""
     walk = _Walk(limit)
     made = walk.value(value, 0)
-    return Plain(made, 100 + limit - max(0, walk.left_bytes) + 8 * (NODES - walk.left_nodes))
+    return Plain(made, PLAIN_BYTES + limit - max(0, walk.left_bytes) + 8 * (NODES - walk.left_nodes))
 
 
 class _Walk:
