@@ -79,6 +79,67 @@ def test_methods_leave_out_their_object(client, reported):
     assert reported["make"]["_start"]["input"] == {"name": "a"}
 
 
+def test_class_and_static_methods_stay_what_they_are(client, reported):
+    class Clerk:
+        @client.tool
+        @classmethod
+        def make(cls, name):
+            return cls.__name__ + name
+
+        @client.tool("adds", tags=["a"])
+        @staticmethod
+        def add(a, b):
+            return a + b
+
+    assert (Clerk.make("a"), Clerk().make("b"), Clerk.add(1, 2), Clerk().add(3, 4)) == ("Clerka", "Clerkb", 3, 7)
+    assert isinstance(vars(Clerk)["make"], classmethod) and isinstance(vars(Clerk)["add"], staticmethod)
+    assert client.flush(10)
+    begun = [event for event in reported.collector.events if event["name"].endswith("_start")]
+    assert [(event["name"], event["input"]) for event in begun] == [
+        ("make_start", {"name": "a"}),
+        ("make_start", {"name": "b"}),
+        ("adds_start", {"a": 1, "b": 2}),
+        ("adds_start", {"a": 3, "b": 4}),
+    ]
+    assert begun[2]["tags"] == ["a"]
+
+
+def test_what_is_no_function_is_left_as_it_is(client, caplog):
+    class Clerk:
+        @client.tool
+        @property
+        def name(self):
+            return "Ada"
+
+    assert Clerk().name == "Ada" and "tool of a property" in caplog.text
+    with client.tool(5) as run:
+        assert run.name == "5"
+
+
+def test_one_decorator_for_two_functions_makes_two_steps(client, reported):
+    step = client.tool()
+
+    @step
+    def first(a):
+        return 1
+
+    class Second:
+        @step
+        def second(self, b):
+            return 2
+
+    first("x")
+    Second().second("y")
+    first("z")
+    assert client.flush(10)
+    begun = [event for event in reported.collector.events if event["name"].endswith("_start")]
+    assert [(event["name"], event["input"]) for event in begun] == [
+        ("first_start", {"a": "x"}),
+        ("second_start", {"b": "y"}),
+        ("first_start", {"a": "z"}),
+    ]
+
+
 def test_runs_nest(client, reported):
     @client.tool
     def inner():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator, Iterable, Mapping
@@ -9,6 +10,7 @@ from contextvars import Token
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
 
+from .log import LOGGER
 from .run import NOTHING, Run, RunType
 from .scope import CURRENT, Scope, enter, leave
 from .streams import Parts, astream, stream
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Entered = tuple[Run, Token[Scope], Scope]
+_METHODS = (classmethod, staticmethod)
 _LATER = frozenset((GeneratorType, AsyncGeneratorType, CoroutineType))
 
 
@@ -67,10 +70,17 @@ class Steps:
         step.metadata = metadata
         step.capture_input = capture_input
         step.capture_output = capture_output
-        if name is None or not callable(name):
+        if name is None or isinstance(name, str):
             step.name = name
             return step
-        return step(name)
+        if callable(name) or isinstance(name, _METHODS):
+            return step(name)
+        if hasattr(type(name), "__get__"):
+            LOGGER.warning("%s of a %s: only functions and methods are steps", self._type, type(name).__name__)
+            return name
+        # Somebody's number or object as a name: it is told as text.
+        step.name = name
+        return step
 
 
 class Step:
@@ -140,6 +150,12 @@ class Step:
 
     def __call__(self, function: Function) -> Function:
         """The function as a step: everything a caller sees of it stays as it is."""
+        if isinstance(function, _METHODS):
+            return cast(Function, type(function)(self(function.__func__)))
+        # One decorator may be used for many functions: each has a step, and with it a name, of its own.
+        return copy.copy(self)._decorate(function)
+
+    def _decorate(self, function: Function) -> Function:
         if self.name is None:
             self.name = getattr(function, "__name__", type(function).__name__)
         self._parameters, self._skipped = _parameters_of(function)
