@@ -3,6 +3,7 @@
 import asyncio
 import pathlib
 import sys
+from types import SimpleNamespace
 
 import anthropic
 import openai
@@ -13,6 +14,7 @@ import stub_model as stub
 
 from spindle_client.integrations.anthropic import observe as observe_anthropic
 from spindle_client.integrations.openai import observe as observe_openai
+from spindle_client.integrations.openai import usage
 
 MESSAGES = [{"role": "user", "content": "What is the weather in Paris?"}]
 FUNCTION = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -309,3 +311,11 @@ def test_calls_are_inside_of_the_run_around_them(ai, spindle, collector):
 def test_what_is_no_client_is_left_alone(broken):
     assert observe_openai(broken) is broken
     assert observe_anthropic(broken) is broken
+
+
+def test_a_count_of_0_is_a_count(spindle, collector):
+    said = SimpleNamespace(prompt_tokens=5, completion_tokens=0, output_tokens=9, total_tokens=5)
+    with spindle.llm("call") as run:
+        usage(run, said)
+    assert spindle.flush(10)
+    assert (collector.events[1]["prompt_tokens"], collector.events[1]["completion_tokens"]) == (5, 0)

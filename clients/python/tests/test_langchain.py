@@ -178,3 +178,22 @@ def test_runs_that_never_end_are_forgotten(handler, monkeypatch):
     for _ in range(20):
         handler.on_chain_start({"name": "open"}, {}, run_id=uuid.uuid4())
     assert len(handler._runs) == 5
+
+
+def test_what_refers_to_itself_or_is_large_is_kept_in_part(handler, runs):
+    import uuid
+
+    ring = {"question": "rain?"}
+    ring["again"] = [ring, ring]
+    wide = [[HumanMessage("a")] * 1_000] * 1_000
+    for name, given in (("ring", ring), ("wide", wide)):
+        run_id = uuid.uuid4()
+        handler.on_chain_start({"name": name}, given, run_id=run_id)
+        handler.on_chain_end(given, run_id=run_id)
+    found = runs()
+    assert found["ring"][0]["input"]["question"] == "rain?" and "too deep" in str(found["ring"][1]["output"])
+    assert found["wide"][0]["input"][0][0] == {"role": "user", "content": "a"} and "cut" in str(found["wide"][1])
+
+
+def test_a_fork_at_any_moment_leaves_a_handler_that_works(handler):
+    assert not [name for name, value in vars(handler).items() if "lock" in type(value).__name__.lower()]

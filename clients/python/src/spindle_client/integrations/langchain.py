@@ -5,7 +5,6 @@ chain.invoke(question, config={"callbacks": [SpindleHandler()]})
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -13,6 +12,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 
 import spindle_client
+from spindle_client.capture import DEPTH, NODES
 from spindle_client.client import Client
 from spindle_client.integrations.observed import served
 from spindle_client.run import Run, RunType
@@ -39,7 +39,6 @@ class SpindleHandler(BaseCallbackHandler):
     def __init__(self, *, spindle: Client | None = None) -> None:
         super().__init__()
         self._client = spindle
-        self._lock = threading.Lock()
         self._runs: dict[UUID, Run | None] = {}
 
     # Beginnings.
@@ -47,7 +46,7 @@ class SpindleHandler(BaseCallbackHandler):
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A chain, or an agent if its name says so."""
         name = _name(serialized, kwargs, "chain")
-        self._start("agent" if "agent" in name.lower() else "chain", name, _plain(inputs), run_id, kwargs)
+        self._start("agent" if "agent" in name.lower() else "chain", name, inputs, run_id, kwargs)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **kwargs: Any) -> None:
         """A tool."""
@@ -65,7 +64,7 @@ class SpindleHandler(BaseCallbackHandler):
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A model that answers messages."""
-        given = _plain(messages[0] if len(messages) == 1 else messages)
+        given = messages[0] if len(messages) == 1 else messages
         self._start("llm", _name(serialized, kwargs, "chat model"), given, run_id, kwargs)
 
     def _start(self, type: RunType, name: str, given: Any, run_id: UUID, said: Mapping[str, Any]) -> None:
@@ -88,7 +87,7 @@ class SpindleHandler(BaseCallbackHandler):
             run = client.start(
                 type,
                 name,
-                input=given,
+                input=_plain(given),
                 model=str(model) if type == "llm" and model else None,
                 tags=tags,
                 metadata=metadata,
@@ -99,14 +98,17 @@ class SpindleHandler(BaseCallbackHandler):
             client.fault(error)
 
     def _keep(self, run_id: UUID, run: Run | None) -> None:
-        with self._lock:
-            self._runs[run_id] = run
-            if len(self._runs) > OPEN_RUNS:
-                self._runs.pop(next(iter(self._runs)))
+        # Without a lock, which a fork could leave closed for ever: each step of this is one for the interpreter.
+        self._runs[run_id] = run
+        if len(self._runs) > OPEN_RUNS:
+            try:
+                self._runs.pop(next(iter(self._runs)), None)
+            except (RuntimeError, StopIteration):
+                # Another thread changed them meanwhile, and forgets the oldest itself.
+                pass
 
     def _pop(self, run_id: UUID, said: Mapping[str, Any]) -> Run | None:
-        with self._lock:
-            run = self._runs.pop(run_id, None)
+        run = self._runs.pop(run_id, None)
         # A hidden step stands for its parent, which goes on.
         return None if run is not None and HIDDEN in (said.get("tags") or []) else run
 
@@ -177,22 +179,45 @@ def _name(serialized: Any, said: Mapping[str, Any], otherwise: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Messages as role and content, wherever they stand; documents by their text."""
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in list(value.items())[:1000]}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value[:1000]]
-    kind = getattr(value, "type", None)
-    if isinstance(kind, str) and hasattr(value, "content") and hasattr(value, "additional_kwargs"):
-        said = {"role": getattr(value, "role", None) or ROLES.get(kind, kind), "content": value.content}
-        for name in ("tool_calls", "tool_call_id", "name"):
-            if getattr(value, name, None):
-                said[name] = getattr(value, name)
-        return said
-    if hasattr(value, "page_content"):
-        return {"page_content": value.page_content, "metadata": getattr(value, "metadata", None)}
-    if hasattr(value, "to_messages"):
-        return _plain(value.to_messages())
-    return value
+    try:
+        return _Plain().value(value, 0)
+    except Exception:
+        # Changed by another thread, or it cannot be read: kept as what it is, as far as that goes.
+        return value
+
+
+class _Plain:
+    """One way through a value, with how many parts of it may still be looked at.
+
+    What is too deep or too many stays as it is: `freeze` bounds it, and says where it cut.
+    """
+
+    def __init__(self) -> None:
+        self._left = NODES
+
+    def value(self, value: Any, depth: int) -> Any:
+        """A part of the value."""
+        self._left -= 1
+        if self._left < 0 or depth > DEPTH:
+            return value
+        if isinstance(value, (dict, list, tuple)):
+            if len(value) > self._left:
+                return value
+            if isinstance(value, dict):
+                return {key: self.value(part, depth + 1) for key, part in list(value.items())}
+            return [self.value(part, depth + 1) for part in value]
+        kind = getattr(value, "type", None)
+        if isinstance(kind, str) and hasattr(value, "content") and hasattr(value, "additional_kwargs"):
+            said = {"role": getattr(value, "role", None) or ROLES.get(kind, kind), "content": value.content}
+            for name in ("tool_calls", "tool_call_id", "name"):
+                if getattr(value, name, None):
+                    said[name] = getattr(value, name)
+            return said
+        if hasattr(value, "page_content"):
+            return {"page_content": value.page_content, "metadata": getattr(value, "metadata", None)}
+        if hasattr(value, "to_messages"):
+            return self.value(value.to_messages(), depth + 1)
+        return value
 
 
 def _tell_usage(run: Run, answers: list[Any], output: Mapping[str, Any]) -> None:

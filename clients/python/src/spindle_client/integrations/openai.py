@@ -57,15 +57,21 @@ def usage(run: Run, said: Any) -> None:
     """Reads the usage of either kind of answer; cached and reasoning tokens are part of the others."""
     if said is None:
         return
-    details_in = getattr(said, "prompt_tokens_details", None) or getattr(said, "input_tokens_details", None)
-    details_out = getattr(said, "completion_tokens_details", None) or getattr(said, "output_tokens_details", None)
+    details_in = _either(said, "prompt_tokens_details", "input_tokens_details")
+    details_out = _either(said, "completion_tokens_details", "output_tokens_details")
     run.usage(
-        prompt_tokens=getattr(said, "prompt_tokens", None) or getattr(said, "input_tokens", None),
-        completion_tokens=getattr(said, "completion_tokens", None) or getattr(said, "output_tokens", None),
+        prompt_tokens=_either(said, "prompt_tokens", "input_tokens"),
+        completion_tokens=_either(said, "completion_tokens", "output_tokens"),
         total_tokens=getattr(said, "total_tokens", None),
         cached_tokens=getattr(details_in, "cached_tokens", None),
         reasoning_tokens=getattr(details_out, "reasoning_tokens", None),
     )
+
+
+def _either(said: Any, name: str, other: str) -> Any:
+    """What one kind of answer or the other calls by these names; 0 is a count like any other."""
+    value = getattr(said, name, None)
+    return getattr(said, other, None) if value is None else value
 
 
 class ChatReading(Reading):
