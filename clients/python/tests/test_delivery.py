@@ -147,6 +147,37 @@ def test_retry_after_is_waited_for(collector, make):
     assert time.monotonic() - began >= 0.3
 
 
+@pytest.mark.parametrize("ending", ["flush", "close"])
+def test_who_asks_for_a_flush_does_not_wait_for_a_retry(collector, make, ending):
+    client = make(retries=5, flush_interval_s=3600.0, batch_events=EVENTS)
+    collector.behaviours = [(503, {"Retry-After": "30"})]
+    report(client)
+    collector.wait(lambda it: it.requests == 1)
+    assert getattr(client, ending)(20)
+    assert (client.stats().sent, client.stats().retries, client.stats().dropped.total) == (EVENTS, 1, 0)
+
+
+def test_a_retry_that_a_flush_asks_for_is_the_last(collector, make):
+    client = make(retries=5, flush_interval_s=3600.0, batch_events=EVENTS)
+    collector.always = (503, {"Retry-After": "30"})
+    report(client)
+    collector.wait(lambda it: it.requests == 1)
+    assert client.flush(20)
+    assert (collector.requests, client.stats().retries, client.stats().dropped.failed) == (2, 1, EVENTS)
+    collector.always = None
+    report(client)
+    assert client.flush(20) and client.stats().sent == EVENTS
+
+
+def test_a_batch_that_fills_while_another_waits_for_a_retry_is_sent_after_it(collector, make):
+    client = make(retries=1, flush_interval_s=3600.0, batch_events=EVENTS)
+    collector.behaviours = [(503, {"Retry-After": "0.2"})]
+    report(client)
+    collector.wait(lambda it: it.requests == 1)
+    report(client, 2 * EVENTS)
+    collector.wait(lambda it: len(it.events) == 3 * EVENTS)
+
+
 @pytest.mark.parametrize("behaviour", ["close", "leave"])
 def test_a_connection_the_server_closed_between_requests_costs_nothing(collector, make, behaviour):
     client = make()

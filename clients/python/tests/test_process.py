@@ -63,6 +63,39 @@ def test_an_application_that_handles_sigterm_does_so(collector, run):
     assert contents(collector) == ["hello"]
 
 
+def test_a_handler_of_the_application_does_not_wait_for_the_server(collector, run):
+    collector.always = "hang"
+    text = """
+    import os, signal, time
+    def ended(number, frame):
+        print(time.monotonic() - began < 20, flush=True)
+        os._exit(7)
+    signal.signal(signal.SIGTERM, ended)
+    import spindle_client as spindle
+    spindle.configure(timeout_s=40.0, exit_timeout_s=40.0)
+    spindle.chat("user", "hello")
+    began = time.monotonic()
+    os.kill(os.getpid(), signal.SIGTERM)
+    """
+    assert run(text) == (7, "True\n")
+
+
+def test_a_handler_that_lets_the_program_go_on_has_events_sent_at_once(collector, run):
+    text = """
+    import os, signal, sys, time
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    import spindle_client as spindle
+    spindle.configure(flush_interval_s=3600.0)
+    spindle.chat("user", "hello")
+    os.kill(os.getpid(), signal.SIGTERM)
+    until = time.monotonic() + 30
+    while spindle.stats().sent == 0 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert spindle.stats().sent == 1
+    """
+    assert run(text) == (0, "")
+
+
 def test_an_application_that_ignores_sigterm_goes_on(collector, run):
     text = """
     import os, signal

@@ -223,6 +223,10 @@ class Client:
         """Seconds the last flush may take."""
         return self.settings.exit_timeout_s
 
+    def wake(self) -> None:
+        """Has a batch sent now rather than at the next interval, and does not wait for it."""
+        self._worker.wake()
+
     def flush_before_exit(self, until: float) -> None:
         """The last flush, at most until a moment of the monotonic clock."""
         if self._worker.pending == 0:

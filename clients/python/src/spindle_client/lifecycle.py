@@ -17,6 +17,9 @@ from . import log
 class Ending(Protocol):
     """What a client does at these moments."""
 
+    def wake(self) -> None:
+        """Has what waits sent soon, and does not wait for that; for any moment, also inside a signal handler."""
+
     def flush_before_exit(self, until: float) -> None:
         """Sends what waits, at most until a moment of the monotonic clock."""
 
@@ -93,11 +96,14 @@ def _watch_sigterm() -> None:
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
-    """Sends what waits, then does what would have happened without this library."""
-    flush_all()
+    """Sends what waits, and does what would have happened without this library."""
     if callable(_previous):
+        # The application ends itself, or does not: it is not kept from that, and its exit flushes.
+        for client in list(_clients):
+            client.wake()
         _previous(number, frame)
     else:
+        flush_all()
         # Ends by the signal itself, so that whoever waits for this process sees why it ended.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -81,7 +81,10 @@ class Worker:
             self._start_lock.release()
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until everything made before was sent or dropped; False when the time is over before."""
+        """Waits until everything made before was sent or dropped; False when the time is over before.
+
+        A batch that waits to be sent again is so now, for the last time.
+        """
         thread = self._thread
         if thread is threading.current_thread():
             return False
@@ -214,12 +217,13 @@ class Worker:
         count = len(lines)
         body = b'{"events":[' + b",".join(lines) + b"]}"
         attempt = 0
+        is_last = False
         while True:
             try:
                 answer = self._post(body)
                 break
             except RefusedError as refused:
-                wait_s = self._wait_before_retry(refused, attempt)
+                wait_s = None if is_last else self._wait_before_retry(refused, attempt)
                 if wait_s is None:
                     self.dropped_failed += count
                     self.in_flight -= count
@@ -227,7 +231,7 @@ class Worker:
                     return
                 attempt += 1
                 self.retries += 1
-                self._stop.wait(wait_s)
+                is_last = self._is_asked_within(wait_s)
         if answer.accepted + answer.rejected != count:
             # A server that counts differently still took the batch; the sums stay those of this side.
             answer = Answer(max(0, count - answer.rejected), min(count, answer.rejected), answer.first_error)
@@ -257,6 +261,24 @@ class Worker:
             wait_s = self._settings.retry_delay_s * 2 ** min(attempt, 16) * (0.5 + random.random() / 2)
         wait_s = min(wait_s, RETRY_AFTER_MOST_S)
         return wait_s if time.monotonic() + wait_s < self._deadline else None
+
+    def _is_asked_within(self, wait_s: float) -> bool:
+        """Waits so long, or until somebody asks for a flush or the end: whether somebody did."""
+        until = time.monotonic() + wait_s
+        found: list[threading.Event | None] = []
+        try:
+            while not self._stop.is_set() and not any(found):
+                left_s = until - time.monotonic()
+                if left_s <= 0:
+                    return False
+                found.append(self._requests.get(timeout=left_s))
+            return True
+        except Empty:
+            return False
+        finally:
+            # They are answered where all requests are: after this batch.
+            for asked in found:
+                self._requests.put(asked)
 
     def _tell_drops(self) -> None:
         """Says once in a while that the queue was full: the threads that found it so have no time for that."""
