@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.language_models import FakeListLLM
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
@@ -197,3 +197,34 @@ def test_what_refers_to_itself_or_is_large_is_kept_in_part(handler, runs):
 
 def test_a_fork_at_any_moment_leaves_a_handler_that_works(handler):
     assert not [name for name, value in vars(handler).items() if "lock" in type(value).__name__.lower()]
+
+
+WHOLE = {
+    "prompt_tokens": 37,
+    "completion_tokens": 22,
+    "total_tokens": 59,
+    "prompt_tokens_details": {"cached_tokens": 8},
+}
+OTHER = {**USAGE, "output_tokens": 4, "output_token_details": {}}
+
+
+@pytest.mark.parametrize(
+    ("usages", "output", "expected"),
+    [
+        ([USAGE, USAGE, USAGE], {"token_usage": WHOLE}, (37, 22, 8)),
+        ([USAGE, USAGE, USAGE], {}, (37, 11, 8)),
+        ([USAGE, OTHER], {}, (37, 15, 8)),
+        ([None, None], {"token_usage": WHOLE}, (37, 22, 8)),
+        ([USAGE], {"token_usage": WHOLE}, (37, 11, 8)),
+    ],
+    ids=["whole response", "repeated", "each its own", "only whole", "one answer"],
+)
+def test_several_answers_are_counted_once(handler, runs, usages, output, expected):
+    import uuid
+
+    answers = [ChatGeneration(message=AIMessage("It rains.", usage_metadata=usage)) for usage in usages]
+    run_id = uuid.uuid4()
+    handler.on_chat_model_start({"name": "model"}, [[HumanMessage("rain?")]], run_id=run_id)
+    handler.on_llm_end(LLMResult(generations=[answers], llm_output=output), run_id=run_id)
+    end = runs()["model"][1]
+    assert (end["prompt_tokens"], end["completion_tokens"], end["cached_tokens"]) == expected

@@ -228,6 +228,13 @@ def _tell_usage(run: Run, answers: list[Any], output: Mapping[str, Any]) -> None
         metadata = metadata or getattr(getattr(answer, "message", None), "response_metadata", None)
     served(run, output.get("model_name") or (metadata or {}).get("model_name") or (metadata or {}).get("model"))
     known = [count for count in counts if count]
+    said = output.get("token_usage") or output.get("usage") or {}
+    if len(answers) > 1:
+        if _is_whole(said):
+            _tell_whole(run, said)
+            return
+        # Some packages give each answer the usage of the whole response.
+        known = [count for place, count in enumerate(known) if count not in known[:place]]
     if known:
         # Several answers to one prompt each count the prompt.
         run.usage(
@@ -236,10 +243,28 @@ def _tell_usage(run: Run, answers: list[Any], output: Mapping[str, Any]) -> None
             cached_tokens=(known[0].get("input_token_details") or {}).get("cache_read"),
             reasoning_tokens=sum((count.get("output_token_details") or {}).get("reasoning") or 0 for count in known),
         )
-        return
-    said = output.get("token_usage") or output.get("usage") or {}
+    else:
+        _tell_whole(run, said)
+
+
+def _is_whole(said: Any) -> bool:
+    """Whether this counts the whole response, as the packages for OpenAI and those like it do."""
+    return isinstance(said, Mapping) and all(
+        type(said.get(f"{part}_tokens")) is int for part in ("prompt", "completion")
+    )
+
+
+def _tell_whole(run: Run, said: Mapping[str, Any]) -> None:
+    """The usage of the whole response."""
     run.usage(
         prompt_tokens=said.get("prompt_tokens"),
         completion_tokens=said.get("completion_tokens"),
         total_tokens=said.get("total_tokens"),
+        cached_tokens=_detail(said.get("prompt_tokens_details"), "cached_tokens"),
+        reasoning_tokens=_detail(said.get("completion_tokens_details"), "reasoning_tokens"),
     )
+
+
+def _detail(details: Any, name: str) -> Any:
+    """A count of a part of the tokens, if the package hands it on."""
+    return details.get(name) if isinstance(details, Mapping) else getattr(details, name, None)
