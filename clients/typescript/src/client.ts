@@ -81,7 +81,7 @@ export class Spindle {
     const { role, content, thread, run, user, agent } = message ?? {};
     const id = idOf(run) ?? around.run?.id ?? this.journal.newRunId();
     this.journal.write("chat", id, () => ({
-      role,
+      role: labelOf(role),
       content: cutText(typeof content === "string" ? content : asText(content), TEXT_CHARS),
       thread_id: wordOf(thread) ?? around.thread,
       user_email: userOf(user) ?? around.user,
@@ -93,7 +93,7 @@ export class Spindle {
   /** Reports what somebody thinks of a run or a message, by its id. */
   feedback(run: Run | string, rating: "positive" | "negative", comment?: string): void {
     this.journal.write("feedback", idOf(run) ?? "", () => ({
-      rating,
+      rating: labelOf(rating),
       comment: typeof comment === "string" ? cutText(comment, TEXT_CHARS) : undefined,
     }));
   }
@@ -147,6 +147,12 @@ export class Spindle {
 
 function idOf(run: Run | string | undefined): string | undefined {
   return isRun(run) ? run.id : wordOf(run);
+}
+
+/** A role or a rating as a short text, whatever it is; the server says what it takes. */
+function labelOf(value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  return nameOf(typeof value === "string" ? value : asText(value), "");
 }
 
 function asText(content: unknown): string {

@@ -37,8 +37,10 @@ export class Reporter implements Ending {
   /** Requests that are not answered yet. A second one there is only when a page is left. */
   private readonly underWay = new Map<Batch, Promise<unknown>>();
   private isClosed = false;
-  /** No further tries: somebody waits for the end. */
+  /** Somebody waits for the end: no further waits, and no more than one further try. */
   private isEnding = false;
+  /** Ends each wait for another try. */
+  private readonly waits = new Set<() => void>();
   /** Ends what is under way. */
   private haste = new AbortController();
 
@@ -94,12 +96,17 @@ export class Reporter implements Ending {
    */
   async flush(withinMs = Number.POSITIVE_INFINITY): Promise<boolean> {
     const target = this.ledger.queued;
-    const isDone = () => this.ledger.queued - this.waiting() >= target;
+    const settled = () => this.ledger.queued - this.waiting();
+    const isDone = () => settled() >= target;
     const late = timeout(withinMs);
     while (!isDone()) {
+      const before = settled();
+      const isOwnRound = this.flushing === undefined;
       this.flushNow();
       const work = Promise.all([this.flushing, ...this.underWay.values()]);
       if ((await Promise.race([work, late.promise])) === "late") break;
+      // A round that moves nothing is a fault; more of them would keep the thread busy for ever.
+      if (isOwnRound && settled() === before) break;
     }
     late.cancel();
     return isDone();
@@ -121,6 +128,8 @@ export class Reporter implements Ending {
     if (this.timer !== undefined) clearTimeout(this.timer as number);
     this.timer = undefined;
     this.timerStands = false;
+    // Who asks now may not be there any more when the wait would be over.
+    for (const end of this.waits) end();
     if (this.flushing) return;
     const drained = this.drain().catch((error) => this.fault(error));
     this.flushing = drained.then(() => {
@@ -181,7 +190,8 @@ export class Reporter implements Ending {
     const sent = send(this.settings, batch.body, {
       signal,
       isLeaving,
-      triesAgain: () => !this.isEnding,
+      waits: this.waits,
+      isEnding: () => this.isEnding,
       onRetry: () => this.ledger.retries++,
     });
     const booked = sent.then((outcome) => {
@@ -210,7 +220,12 @@ export class Reporter implements Ending {
     while (parts.length < this.settings.batchEvents) {
       const event = this.queue.peek();
       if (event === undefined) break;
-      const text = JSON.stringify(event);
+      const text = textOf(event);
+      if (text === undefined) {
+        this.queue.shift();
+        this.ledger.drop("failed", 1, "an event cannot be written as JSON");
+        continue;
+      }
       const size = platform.byteLength(text) + 1;
       if (OPENING.length + size + CLOSING.length > this.settings.batchBytes) {
         this.queue.shift();
@@ -224,6 +239,15 @@ export class Reporter implements Ending {
     }
     if (parts.length === 0) return undefined;
     return { body: `${OPENING}${parts.join(",")}${CLOSING}`, count: parts.length, bytes };
+  }
+}
+
+/** An event as JSON, where it can be written. One that stayed in the queue would stop all behind it. */
+function textOf(event: Event): string | undefined {
+  try {
+    return JSON.stringify(event);
+  } catch {
+    return undefined;
   }
 }
 

@@ -15,8 +15,10 @@ export interface Haste {
   signal: AbortSignal;
   /** The page is being left. */
   isLeaving: boolean;
-  /** Asked before each wait for another try. */
-  triesAgain(): boolean;
+  /** Holds an entry during each wait for another try; to call it ends the wait, and the try follows at once. */
+  waits: Set<() => void>;
+  /** Whether somebody waits for the end. What is tried before that is tried once more, at once; later tries are the last. */
+  isEnding(): boolean;
   /** Told before each further try. */
   onRetry(): void;
 }
@@ -37,10 +39,11 @@ export async function send(settings: Settings, body: string, haste: Haste): Prom
   // Compressing takes a moment that a page which is left does not have; without it the request starts at once.
   const packed = bytes >= settings.gzipBytes && !haste.isLeaving ? await compressed(plain) : plain;
   for (let tried = 0; ; tried++) {
+    const isLast = haste.isEnding();
     const attempt = await post(settings, settings.endpoint, packed, haste.signal);
     if (attempt.sent || !("retryAfterMs" in attempt)) return attempt;
-    if (tried >= settings.retries || haste.signal.aborted || !haste.triesAgain()) return attempt;
-    await pause(attempt.retryAfterMs ?? backoffMs(tried), haste.signal);
+    if (tried >= settings.retries || haste.signal.aborted || isLast) return attempt;
+    if (!haste.isEnding()) await pause(attempt.retryAfterMs ?? backoffMs(tried), haste);
     if (haste.signal.aborted) return attempt;
     haste.onRetry();
   }
@@ -51,7 +54,7 @@ function backoffMs(tried: number): number {
   return Math.min(BACKOFF_MS * 2 ** tried, BACKOFF_MOST_MS) * (0.5 + Math.random() / 2);
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+function pause(ms: number, { signal, waits }: Haste): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
     // Not an unreferenced timer's own end alone: a process that has nothing else to do ends here, by way of its last flush.
@@ -59,8 +62,10 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
     function done() {
       clearTimeout(timer as number);
       signal.removeEventListener("abort", done);
+      waits.delete(done);
       resolve();
     }
+    waits.add(done);
     signal.addEventListener("abort", done);
   });
 }
@@ -130,21 +135,18 @@ function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** What the server says it took. An answer that is not Spindle's says nothing of it. */
+/** What the server says it took. Where somebody else answers, a proxy or a wrong address, nothing was taken. */
 function answered(text: string): Outcome {
-  let accepted = 0;
-  let rejected = 0;
-  let reason: string | undefined;
   try {
-    const answer = JSON.parse(text) as { accepted?: unknown; rejected?: unknown; errors?: { code?: unknown }[] };
-    if (typeof answer.accepted === "number") accepted = answer.accepted;
-    if (typeof answer.rejected === "number") rejected = answer.rejected;
-    const code = answer.errors?.[0]?.code;
-    if (typeof code === "string") reason = code.slice(0, 64);
+    const { accepted, rejected, errors } = JSON.parse(text) as Record<string, unknown>;
+    if (typeof accepted === "number" && typeof rejected === "number") {
+      const code = (errors as { code?: unknown }[] | undefined)?.[0]?.code;
+      return { sent: true, accepted, rejected, reason: typeof code === "string" ? code.slice(0, 64) : undefined };
+    }
   } catch {
-    reason = "the answer is not Spindle's";
+    // No JSON, or nothing that has fields.
   }
-  return { sent: true, accepted, rejected, reason };
+  return { sent: false, why: "the answer is not Spindle's" };
 }
 
 /** A short word for what went wrong: messages hold the address. */

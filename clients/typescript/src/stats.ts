@@ -13,7 +13,7 @@ export interface Stats {
   queued: number;
   /** Events in the queue or in a request that is not answered yet. */
   waiting: number;
-  /** Events of requests that were answered with success. */
+  /** Events of requests that Spindle answered with success. */
   sent: number;
   /** Of those, what the server said it took. */
   accepted: number;
