@@ -5,6 +5,8 @@ import recorded
 from conftest import NOON
 
 
+# What becomes of an event is the same code in every tier; that tiers take these clients is shown with the clients themselves.
+@pytest.mark.parametrize("server", ["one_process"], indirect=True)
 @pytest.mark.parametrize("scenario", recorded.scenarios(), ids=lambda scenario: scenario.name)
 def test_a_recorded_scenario_is_what_its_reader_expects(server, scenario):
     key = server.project_key()
