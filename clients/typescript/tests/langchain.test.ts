@@ -81,6 +81,28 @@ test("a chain of a model and a step is a tree below the run around it", async ()
   expect(new Set(reports.events.map(({ run_id }) => run_id)).size).toBe(5);
 });
 
+/** The end of a run that is told by this result of a model. */
+async function told(result: object): Promise<Arrived> {
+  const [handler] = callbacks as [SpindleHandler];
+  reports.arrivals.length = 0;
+  handler.handleLLMStart({ name: "told" }, ["hi"], "r");
+  handler.handleLLMEnd(result, "r");
+  return event("told_end");
+}
+
+test("several answers to one prompt that each have the usage of all cost it once", async () => {
+  const answer = { message: { usage_metadata: usage } };
+  const once = { prompt_tokens: 37, completion_tokens: 11, total_tokens: 48, cached_tokens: 8, reasoning_tokens: 3 };
+  const several = [[answer, answer, answer]];
+  expect(await told({ generations: several })).toMatchObject(once);
+  const tokenUsage = { promptTokens: 40, completionTokens: 33, totalTokens: 73 };
+  const beside = { prompt_tokens: 40, completion_tokens: 33, total_tokens: 73 };
+  expect(await told({ generations: several, llmOutput: { tokenUsage } })).toMatchObject({ ...once, ...beside });
+  expect(await told({ generations: several, llmOutput: { tokenUsage: {} } })).toMatchObject(once);
+  expect(await told({ generations: [[answer]], llmOutput: { tokenUsage } })).toMatchObject(once);
+  expect(await told({ generations: [[answer], [answer]] })).toMatchObject({ prompt_tokens: 74, total_tokens: 96 });
+});
+
 test("a streamed answer is one run", async () => {
   let text = "";
   for await (const chunk of await new FakeStreamingChatModel({ responses: [new AIMessage("light rain")] }).stream(

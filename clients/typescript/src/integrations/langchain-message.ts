@@ -25,39 +25,54 @@ function callOf(fields: Fields, name: string): string | undefined {
   return typeof method === "function" ? textOf(method.call(fields)) : undefined;
 }
 
-/** Every generation of an `LLMResult`, in one list; a single one is itself. */
-function generationsOf(result: unknown): Fields[] {
+/** The generations of an `LLMResult`: for each prompt a list. */
+function generationsOf(result: unknown): Fields[][] {
   const { generations } = fieldsOf(result);
-  return Array.isArray(generations) ? generations.flat().map(fieldsOf) : [];
+  return Array.isArray(generations) ? generations.map((prompt) => [prompt].flat().map(fieldsOf)) : [];
 }
 
-/** What the model answered. */
+/** What the model answered; a single answer is itself. */
 export function outputOf(result: unknown): unknown {
-  const outputs = generationsOf(result).map(({ message, text }) => (message === undefined ? text : messageOf(message)));
+  const answers = generationsOf(result).flat();
+  const outputs = answers.map(({ message, text }) => (message === undefined ? text : messageOf(message)));
   return outputs.length === 1 ? outputs[0] : outputs;
 }
 
 /**
  * What it cost, as the message says it, else as the provider's package put it beside the answer.
  *
+ * Of several answers to one prompt each may have the usage of all: then what is beside them counts, and where there is
+ * nothing, equal usages count once.
+ *
  * `usage_metadata.input_tokens` is "the sum of all input token types" (type UsageMetadata of `@langchain/core`).
  */
 export function usageOf(result: unknown): Usage {
   const usage: Usage = {};
-  for (const { message } of generationsOf(result)) {
-    const { usage_metadata: tokens, response_metadata: about } = fieldsOf(message);
-    usage.model ??= textOf(fieldsOf(about).model_name) ?? textOf(fieldsOf(about).model);
-    const { input_tokens, output_tokens, total_tokens, input_token_details, output_token_details } = fieldsOf(tokens);
-    usage.promptTokens = added(usage.promptTokens, input_tokens);
-    usage.completionTokens = added(usage.completionTokens, output_tokens);
-    usage.totalTokens = added(usage.totalTokens, total_tokens);
-    usage.cachedTokens = added(usage.cachedTokens, fieldsOf(input_token_details).cache_read);
-    usage.reasoningTokens = added(usage.reasoningTokens, fieldsOf(output_token_details).reasoning);
+  const prompts = generationsOf(result);
+  for (const answers of prompts) {
+    const seen = new Set<string>();
+    for (const { message } of answers) {
+      const { usage_metadata: tokens, response_metadata: about } = fieldsOf(message);
+      usage.model ??= textOf(fieldsOf(about).model_name) ?? textOf(fieldsOf(about).model);
+      const one = messageUsageOf(fieldsOf(tokens));
+      const word = one.map(String).join();
+      if (seen.has(word)) continue;
+      seen.add(word);
+      const [prompt, completion, total, cached, reasoning] = one;
+      usage.promptTokens = added(usage.promptTokens, prompt);
+      usage.completionTokens = added(usage.completionTokens, completion);
+      usage.totalTokens = added(usage.totalTokens, total);
+      usage.cachedTokens = added(usage.cachedTokens, cached);
+      usage.reasoningTokens = added(usage.reasoningTokens, reasoning);
+    }
   }
-  if (usage.promptTokens !== undefined || usage.totalTokens !== undefined) return usage;
   const output = fieldsOf(fieldsOf(result).llmOutput);
+  const isKnown = usage.promptTokens !== undefined || usage.totalTokens !== undefined;
+  const hasSeveral = prompts.flat().length > 1 && numberOf(fieldsOf(output.tokenUsage).promptTokens) !== undefined;
+  if (isKnown && !hasSeveral) return usage;
   const { promptTokens, completionTokens, totalTokens } = fieldsOf(output.tokenUsage ?? output.estimatedTokenUsage);
   return {
+    ...usage,
     model: usage.model ?? textOf(output.model_name),
     promptTokens: numberOf(promptTokens),
     completionTokens: numberOf(completionTokens),
@@ -65,9 +80,17 @@ export function usageOf(result: unknown): Usage {
   };
 }
 
+/** The numbers of one message: prompt, completion, total, cached, reasoning. */
+function messageUsageOf(tokens: Fields): (number | undefined)[] {
+  const { input_tokens, output_tokens, total_tokens, input_token_details, output_token_details } = tokens;
+  const { cache_read } = fieldsOf(input_token_details);
+  const { reasoning } = fieldsOf(output_token_details);
+  return [input_tokens, output_tokens, total_tokens, cache_read, reasoning].map(numberOf);
+}
+
 /** Several prompts of one call have one usage each. */
-function added(sum: number | undefined, more: unknown): number | undefined {
-  return typeof more === "number" ? (sum ?? 0) + more : sum;
+function added(sum: number | undefined, more: number | undefined): number | undefined {
+  return more !== undefined ? (sum ?? 0) + more : sum;
 }
 
 /** The name of a component: the last part of its id. */
