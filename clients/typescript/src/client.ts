@@ -1,7 +1,7 @@
 /** A client: what an application uses to say what its agents do. */
 
 import { currentContext, runIn } from "./context.js";
-import { nameOf, type RunType, tagsOf, userOf, wordOf } from "./event.js";
+import { type Event, idOf, nameOf, type RunType, tagsOf, userOf } from "./event.js";
 import { Journal } from "./journal.js";
 import { Reporter } from "./reporter.js";
 import { isRun, Run, type RunOptions } from "./run.js";
@@ -77,35 +77,55 @@ export class Spindle {
 
   /** Reports a message of a conversation. Answers the run id it belongs to, for feedback on it. */
   chat(message: Message): string {
+    try {
+      return this.write(message ?? {});
+    } catch (error) {
+      // A message whose fields throw when they are read.
+      this.reporter.fault(error);
+      return this.journal.newRunId();
+    }
+  }
+
+  private write({ role, content, thread, run, user, agent }: Partial<Message>): string {
     const around = currentContext();
-    const { role, content, thread, run, user, agent } = message ?? {};
-    const id = idOf(run) ?? around.run?.id ?? this.journal.newRunId();
+    const id = runIdOf(run) ?? around.run?.id ?? this.journal.newRunId();
     this.journal.write("chat", id, () => ({
       role: labelOf(role),
       content: cutText(typeof content === "string" ? content : asText(content), TEXT_CHARS),
-      thread_id: wordOf(thread) ?? around.thread,
+      thread_id: idOf(thread) ?? around.thread,
       user_email: userOf(user) ?? around.user,
       agent: nameOf(agent, "") || around.agent,
     }));
     return id;
   }
 
-  /** Reports what somebody thinks of a run or a message, by its id. */
+  /** Reports what somebody thinks of a run or a message, by its id. Without one nothing is sent. */
   feedback(run: Run | string, rating: "positive" | "negative", comment?: string): void {
-    this.journal.write("feedback", idOf(run) ?? "", () => ({
+    this.mark("feedback", run, () => ({
       rating: labelOf(rating),
       comment: typeof comment === "string" ? cutText(comment, TEXT_CHARS) : undefined,
     }));
   }
 
-  /** Keeps a run beyond the usual time and makes it part of datasets. */
+  /** Keeps a run beyond the usual time and makes it part of datasets. Without an id nothing is sent. */
   saved(run: Run | string): void {
-    this.journal.write("saved", idOf(run) ?? "", () => ({}));
+    this.mark("saved", run, () => ({}));
   }
 
   /** Takes `saved` back. */
   unsaved(run: Run | string): void {
-    this.journal.write("unsaved", idOf(run) ?? "", () => ({}));
+    this.mark("unsaved", run, () => ({}));
+  }
+
+  private mark(name: string, run: Run | string, fields: () => Partial<Event>): void {
+    let id: string | undefined;
+    try {
+      id = runIdOf(run);
+    } catch {
+      // An object that does not say its id.
+    }
+    if (id === undefined) this.reporter.tell(`${name} was given no id of a run, and is not sent`);
+    else this.journal.write(name, id, fields);
   }
 
   /** The run that new runs would belong to. In browsers it is known until the first `await`. */
@@ -126,7 +146,7 @@ export class Spindle {
 
   /** Runs `fn` so that runs and messages inside it belong to this conversation. */
   withThread<T>(thread: string, fn: () => T): T {
-    return runIn({ ...currentContext(), thread: wordOf(thread) }, fn);
+    return runIn({ ...currentContext(), thread: idOf(thread) }, fn);
   }
 
   /** Numbers of what was sent and lost. */
@@ -145,8 +165,8 @@ export class Spindle {
   }
 }
 
-function idOf(run: Run | string | undefined): string | undefined {
-  return isRun(run) ? run.id : wordOf(run);
+function runIdOf(run: Run | string | undefined): string | undefined {
+  return idOf(isRun(run) ? run.id : run);
 }
 
 /** A role or a rating as a short text, whatever it is; the server says what it takes. */

@@ -1,5 +1,6 @@
 /** The events as they travel: the shape of the server's `POST /api/report`, and the rules for its fields. */
 
+import { sha256 } from "./digest.js";
 import { cutText, type Json } from "./snapshot.js";
 
 /** What a run can be. */
@@ -59,6 +60,8 @@ export interface Event {
 
 /** The server refuses a longer name; it counts bytes, and the phase comes on top. */
 const NAME_BYTES = 500;
+/** The server refuses a longer id. */
+const ID_BYTES = 256;
 /** The server refuses more tags on one event. */
 const TAGS = 64;
 /** Enough for any message and for a stack of a few dozen frames. */
@@ -80,6 +83,23 @@ export function nameOf(name: unknown, otherwise: string): string {
 export function wordOf(value: unknown): string | undefined {
   const text = typeof value === "number" ? String(value) : value;
   return typeof text === "string" && text !== "" ? text : undefined;
+}
+
+/**
+ * An id the server takes, of a run, a conversation or an app: a text or a number.
+ *
+ * One that is too long ends with its hash, so that different ones stay different; the Python library does it alike.
+ */
+export function idOf(value: unknown): string | undefined {
+  const text = wordOf(value);
+  // A character is at most three bytes (four take two of them).
+  if (text === undefined || text.length * 3 <= ID_BYTES) return text;
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= ID_BYTES) return text;
+  let end = ID_BYTES - 40;
+  // Not within a character, whose further bytes begin with the bits 10.
+  while (((bytes[end] as number) & 0xc0) === 0x80) end--;
+  return `${new TextDecoder().decode(bytes.subarray(0, end))}…${sha256(bytes).slice(0, 32)}`;
 }
 
 /** A user's name, cut to what the server takes. */

@@ -1,6 +1,6 @@
 /** Where runs write their events: ids, times and copies of values, and never a failure for the application. */
 
-import { type Event, isoTime } from "./event.js";
+import { type Event, idOf, isoTime } from "./event.js";
 import { platform } from "./platform.js";
 import type { Reporter } from "./reporter.js";
 import type { Settings } from "./settings.js";
@@ -14,13 +14,16 @@ export class Journal {
   /** Every process and client has another. */
   private readonly prefix = platform.randomId();
   private number = 0;
+  private readonly appId: string | undefined;
   /** Bytes that `keep` has copied since the last event. */
   private kept = 0;
 
   constructor(
     readonly settings: Settings,
     private readonly reporter: Reporter,
-  ) {}
+  ) {
+    this.appId = idOf(settings.appId);
+  }
 
   newRunId(): string {
     return platform.randomId();
@@ -45,7 +48,7 @@ export class Journal {
       event.run_id = runId;
       event.event_id = `${this.prefix}-${(this.number++).toString(36).padStart(NUMBER_CHARS, "0")}`;
       event.timestamp = isoTime(Date.now());
-      event.app_id = this.settings.appId;
+      event.app_id = this.appId;
       this.reporter.report(event, this.kept);
     } catch (error) {
       this.reporter.fault(error);

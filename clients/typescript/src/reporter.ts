@@ -80,6 +80,11 @@ export class Reporter implements Ending {
     this.ledger.say(`a fault of the library (${error instanceof Error ? error.name : typeof error})`);
   }
 
+  /** A warning about the use of the library, as rare as the others. */
+  tell(why: string): void {
+    this.ledger.say(why);
+  }
+
   stats(): Stats {
     return this.ledger.stats(this.waiting());
   }

@@ -1,14 +1,14 @@
 /** One run: a step of an agent with a beginning and, some time, an end. */
 
 import { type Context, runIn } from "./context.js";
-import { type Event, errorOf, nameOf, type RunType, tagsOf, type Usage, usageFields, userOf, wordOf } from "./event.js";
+import { type Event, errorOf, idOf, nameOf, type RunType, tagsOf, type Usage, usageFields, userOf } from "./event.js";
 import type { Journal } from "./journal.js";
 
 /** What may be said about a run when it begins. */
 export interface RunOptions {
   /** Display name. Default: the type. */
   name?: string | undefined;
-  /** Id, unique in the app. Default: a UUID. */
+  /** Id, unique in the app. Default: a UUID. One above 256 bytes is shortened, with its hash at the end. */
   runId?: string | undefined;
   /** The run it belongs to, or its id; `null` for none. Default: the current run. */
   parent?: Run | string | null | undefined;
@@ -52,12 +52,12 @@ export class Run {
     const inherited = isRun(parent) ? parent.context : around;
     this.type = type;
     this.name = nameOf(options.name, type);
-    this.id = wordOf(options.runId) ?? journal.newRunId();
-    this.parentId = parent === null ? undefined : (wordOf(parent) ?? inherited.run?.id);
+    this.id = idOf(options.runId) ?? journal.newRunId();
+    this.parentId = parent === null ? undefined : (idOf(parent) ?? inherited.run?.id);
     this.capturesOutput = options.captureOutput ?? journal.settings.captureOutput;
     const tags = tagsOf(inherited.tags, options.tags);
     const user = userOf(options.user) ?? inherited.user;
-    const thread = wordOf(options.thread) ?? inherited.thread;
+    const thread = idOf(options.thread) ?? inherited.thread;
     const agent = type === "agent" ? this.name : inherited.agent;
     this.context = { run: this, agent, tags, user, thread };
     const capturesInput = options.captureInput ?? journal.settings.captureInput;
@@ -77,8 +77,19 @@ export class Run {
   /** Says what a model call spent; may be called more than once, the latest word on each number counts. */
   usage(usage: Usage | undefined): void {
     if (usage === undefined || usage === null) return;
-    for (const [name, value] of Object.entries(usage)) {
+    try {
+      for (const name of Object.keys(usage)) this.spend(name, usage);
+    } catch {
+      // Nothing of it can be read.
+    }
+  }
+
+  private spend(name: string, usage: Usage): void {
+    try {
+      const value = usage[name as keyof Usage];
       if (value !== undefined && value !== null) this.spent = { ...this.spent, [name]: value };
+    } catch {
+      // A number that cannot be read was not said.
     }
   }
 

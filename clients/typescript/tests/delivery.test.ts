@@ -219,7 +219,7 @@ test("what the server refuses is counted and told", async () => {
     reply(response, 200, JSON.stringify({ accepted: 1, rejected: 1, errors })),
   );
   const spindle = client({ url: reports.url, warn: (message) => warnings.push(message) });
-  spindle.saved("");
+  spindle.saved("refused");
   spindle.saved("r");
   await spindle.flush();
   expect(spindle.stats()).toMatchObject({ sent: 2, accepted: 1, rejected: 1 });
