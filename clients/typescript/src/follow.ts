@@ -45,7 +45,7 @@ function followPromise(run: Run, promise: PromiseLike<unknown>, shape: Shape): u
     throw error;
   };
   // What the application does not handle must stay unhandled: so it gets the follower, never the original beside one.
-  if ((promise as object).constructor === Promise) return promise.then(onValue, onError);
+  if ((promise as object).constructor === Promise) return withOwn(promise.then(onValue, onError), promise);
   const api = promise as ApiPromise;
   if (typeof api.parse === "function" && typeof api.asResponse === "function") return followApi(run, api, shape);
   // Others may begin their work only when somebody asks, or have methods of their own: they are followed when asked.
@@ -57,6 +57,21 @@ function followPromise(run: Run, promise: PromiseLike<unknown>, shape: Shape): u
     return followed.then(...handlers);
   });
   return promise;
+}
+
+/**
+ * Gives `follower` what was put on `promise` itself, such as a method to cancel it. `await` asks a plain promise
+ * without calling its `then`, so that the follower has to take its place.
+ */
+function withOwn(follower: PromiseLike<unknown>, promise: object): PromiseLike<unknown> {
+  for (const key of Reflect.ownKeys(promise)) {
+    // Node puts symbols of its own on promises; those of the language are all named alike.
+    if (typeof key === "symbol" && !key.description?.startsWith("Symbol.")) continue;
+    if (key === "then") continue;
+    const property = Object.getOwnPropertyDescriptor(promise, key);
+    if (property) Reflect.defineProperty(follower, key, property);
+  }
+  return follower;
 }
 
 /** Model clients parse an answer only when it is asked for, and once. */

@@ -89,12 +89,26 @@ class Guard {
 
 type Step = (value?: unknown) => unknown;
 
-/** Whether a value is one of those that `followStream` knows. */
+/**
+ * Whether a value is one of those that `followStream` knows.
+ *
+ * Not everything that can be iterated is one: a page of a list can, and nobody may ever do it.
+ */
 export function isStream(value: unknown): value is object {
   if (typeof value !== "object" || value === null) return false;
   if (typeof ReadableStream === "function" && value instanceof ReadableStream) return true;
-  if (typeof (value as AsyncIterable<unknown>)[Symbol.asyncIterator] === "function") return true;
-  return Object.prototype.toString.call(value) === "[object Generator]";
+  if (Object.prototype.toString.call(value) === "[object Generator]") return true;
+  const fields = value as Record<PropertyKey, unknown>;
+  if (typeof fields[Symbol.asyncIterator] !== "function") return false;
+  const { next, once, destroyed, ended } = fields;
+  if (typeof next === "function" || holdsIterator(value)) return true;
+  // Streams of Node, and the helpers of model clients, as long as they will still say that they are over.
+  return typeof once === "function" && (destroyed === false || ended === false);
+}
+
+/** Streams of model clients hold a function of this name that all their other methods use as well. */
+function holdsIterator(value: object): boolean {
+  return Object.hasOwn(value, "iterator") && typeof (value as { iterator?: unknown }).iterator === "function";
 }
 
 /**
@@ -156,20 +170,28 @@ function step(result: unknown, guard: Guard): void {
   else guard.add(value);
 }
 
-/** Objects that can be iterated, such as the streams of model clients: each iterator they make is followed. */
+/** Streams that make an iterator, such as those of model clients: each iterator they make is followed. */
 function followIterable(run: Run, stream: Record<PropertyKey, unknown>, guard: Guard): void {
-  // Streams of model clients hold a function of this name that all their other methods use as well.
-  const isOwn = Object.hasOwn(stream, "iterator") && typeof stream.iterator === "function";
-  const name = isOwn ? "iterator" : Symbol.asyncIterator;
+  const name = holdsIterator(stream) ? "iterator" : Symbol.asyncIterator;
+  let isIterated = false;
   const original = stream[name] as () => Record<string, Step>;
   replace(stream, name, () => {
+    isIterated = true;
     const iterator = original.call(stream);
     followIterator(run, iterator, guard);
     return iterator;
   });
-  // Streams of Node that are read in another way still say when they are over.
+  // Those that are read in another way still say when they are over.
   const { once } = stream;
-  if (typeof once === "function" && "destroyed" in stream) once.call(stream, "close", () => guard.finish());
+  if (typeof once !== "function") return;
+  if ("destroyed" in stream) {
+    once.call(stream, "close", () => guard.finish());
+  } else if (stream.ended === false) {
+    // Helpers say so before the last pieces are read.
+    once.call(stream, "end", () => {
+      if (!isIterated) guard.finish(stream.errored ? { error: "the stream failed" } : undefined);
+    });
+  }
 }
 
 function followReadable(stream: ReadableStream, guard: Guard): ReadableStream {

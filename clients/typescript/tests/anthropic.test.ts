@@ -82,6 +82,19 @@ test("the helper messages.stream is one run, and works as before", async () => {
   expect(await event("anthropic.messages_end")).toMatchObject(tokens);
 });
 
+test("a helper that a function answers ends its run, iterated or not", async () => {
+  const plain = new Anthropic({ baseURL: model.url, apiKey: "none", maxRetries: 0 });
+  const ask = spindle.llm("ask", () => plain.messages.stream(question));
+  const awaited = ask();
+  await awaited.finalMessage();
+  await awaited.done();
+  expect((await event("ask_end")).type).toBe("llm");
+  reports.arrivals.length = 0;
+  const kinds: string[] = [];
+  for await (const { type } of ask()) kinds.push(type);
+  expect((await event("ask_end")).output.map(({ type }: { type: string }) => type)).toEqual(kinds);
+});
+
 test("a stream that is left early ends its run, with the tokens known by then", async () => {
   for await (const event of await anthropic.messages.create({ ...question, stream: true })) {
     if (event.type === "content_block_delta") break;

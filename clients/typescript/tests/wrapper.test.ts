@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Spindle } from "../src/index.js";
@@ -188,6 +189,41 @@ test("a stream of Node ends its run however it is read", async () => {
   expect((await event("flowing_end")).type).toBe("llm");
 });
 
+test("a page of a list can be iterated, but is a value: its run ends with it", async () => {
+  const page = {
+    data: [1, 2],
+    async *[Symbol.asyncIterator]() {
+      yield* this.data;
+    },
+  };
+  const list = spindle.tool("list", async () => page);
+  const answer = await list();
+  expect(answer).toBe(page);
+  expect(await event("list_end")).toMatchObject({ output: { data: [1, 2] } });
+  const seen: number[] = [];
+  for await (const item of answer) seen.push(item);
+  expect(seen).toEqual([1, 2]);
+});
+
+test("a promise keeps the methods and fields that were put on it", async () => {
+  let cancelled = "";
+  const own = {
+    id: 7,
+    cancel(why: string) {
+      cancelled = `${why} ${this.id}`;
+    },
+    *[Symbol.iterator]() {
+      yield 1;
+    },
+  };
+  const job = spindle.tool("job", () => Object.assign(Promise.resolve("done"), own))();
+  job.cancel("late");
+  expect(cancelled).toBe("late 7");
+  expect([...job]).toEqual([1]);
+  expect(await job).toBe("done");
+  expect(await event("job_end")).toMatchObject({ output: "done" });
+});
+
 test("runs nest across awaits, timers and calls side by side", async () => {
   const leaf = spindle.tool("leaf", async (name: string) => {
     await new Promise((wake) => setTimeout(wake, 1));
@@ -303,6 +339,69 @@ test("names are cut to what the server takes, and an empty one is the type", asy
   expect(long?.name).toMatch(/^é+_start$/);
   expect(Buffer.byteLength(long?.name ?? "")).toBeLessThanOrEqual(512);
   expect(reports.events.at(-1)?.name).toBe("chain_start");
+});
+
+test("ids are cut to what the server takes, and different ones stay different", async () => {
+  const id = "é".repeat(200);
+  const run = spindle.start("agent", { name: "long", runId: `${id}1`, thread: `${id}t` });
+  spindle.start("tool", { name: "child", parent: `${id}1` });
+  spindle.start("tool", { name: "other", runId: `${id}2` });
+  spindle.saved(`${id}1`);
+  expect(spindle.chat({ role: "user", content: "q", run: `${id}1`, thread: `${id}t` })).toBe(run.id);
+  const start = await event("long_start");
+  // As the Python library does it, so that both speak of the same run.
+  expect(start.run_id).toBe(`${"é".repeat(108)}…${createHash("sha256").update(`${id}1`).digest("hex").slice(0, 32)}`);
+  expect((await event("child_start")).parent_run_id).toBe(start.run_id);
+  expect((await event("other_start")).run_id).not.toBe(start.run_id);
+  expect((await event("saved")).run_id).toBe(start.run_id);
+  expect((await event("chat")).thread_id).toBe(start.thread_id);
+  for (const one of reports.events) expect(Buffer.byteLength(one.run_id)).toBeLessThanOrEqual(256);
+  expect(Buffer.byteLength(start.thread_id)).toBeLessThanOrEqual(256);
+});
+
+test("a mark without a run is told, and nothing is sent", async () => {
+  const warnings: string[] = [];
+  const telling = new Spindle({ url: reports.url, warn: (message) => warnings.push(message) });
+  for (const mark of ["feedback", "saved", "unsaved"] as const) telling[mark](undefined as never, "positive");
+  telling.saved("");
+  expect(await telling.close()).toBe(true);
+  expect(reports.arrivals).toEqual([]);
+  expect(telling.stats().queued).toBe(0);
+  expect(warnings).toEqual([expect.stringContaining("feedback was given no id")]);
+});
+
+test("what throws when it is read is left out", async () => {
+  const throwing = {
+    promptTokens: 3,
+    get completionTokens(): number {
+      throw new Error("no");
+    },
+    get content(): string {
+      throw new Error("no");
+    },
+    get id(): string {
+      throw new Error("no");
+    },
+    context: {},
+  };
+  const sealed = new Proxy(
+    {},
+    {
+      ownKeys: () => {
+        throw new Error("no");
+      },
+    },
+  );
+  const ended = spindle.start("llm", { name: "ended" });
+  ended.usage(throwing);
+  ended.usage(sealed);
+  ended.end("said", throwing);
+  spindle.start("llm", { name: "failed" }).fail(new Error("why"), undefined, sealed);
+  expect(spindle.chat(throwing as never)).toMatch(/^[0-9a-f-]{36}$/);
+  spindle.saved(throwing as never);
+  spindle.feedback(throwing as never, "positive");
+  expect(await event("ended_end")).toMatchObject({ output: "said", prompt_tokens: 3 });
+  expect((await event("failed_error")).error.message).toBe("why");
 });
 
 test("feedback, saved and unsaved name their run", async () => {
