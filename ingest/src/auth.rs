@@ -88,14 +88,14 @@ fn basic(encoded: &str) -> Vec<String> {
     }
 }
 
-/// The credential behind the secrets that were presented.
-pub(crate) async fn authenticate(
+/// The credential behind the secrets that were presented, with the one of them that is its own.
+pub(crate) async fn authenticate<'a>(
     auth: &dyn Authenticator,
-    secrets: &[String],
-) -> Result<Arc<Credential>, Fault> {
+    secrets: &'a [String],
+) -> Result<(Arc<Credential>, &'a str), Fault> {
     for secret in secrets {
         if let Some(credential) = auth.authenticate(secret).await.map_err(unavailable)? {
-            return Ok(credential);
+            return Ok((credential, secret));
         }
     }
     Err(Fault::unauthorized(

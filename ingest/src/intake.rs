@@ -56,15 +56,17 @@ pub(crate) async fn accept(
 ) -> Result<Taken, Fault> {
     match auth::presented(&head.headers) {
         Presented::Secrets(secrets) => {
-            let credential = auth::authenticate(&*parts.auth, &secrets).await?;
+            let (credential, secret) = auth::authenticate(&*parts.auth, &secrets).await?;
             let reporter = auth::reporter(&credential)?;
+            let own = NamedKeys::presented(secret, &reporter);
             let limit = parts.config.body_bytes;
             let (received, form) = receive(parts, head, body, format, limit).await?;
             let keys = match form {
                 Form::Events => {
-                    NamedKeys::look_up(&*parts.auth, &received.bytes, &reporter).await?
+                    own.look_up(&*parts.auth, &received.bytes, &reporter)
+                        .await?
                 }
-                Form::Otlp { .. } => NamedKeys::default(),
+                Form::Otlp { .. } => own,
             };
             let apps = Apps::AnyOr(reporter.default_app.clone(), keys);
             let batch = Batch::read(received, form, apps).await?;

@@ -6,13 +6,13 @@
 //! and to that project's own app; a key that is not known is a reason to reject the event. What is kept holds the
 //! app's name in place of the key, because a secret must not be shown with the run (X2).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use schemas::credential::Credential;
 use schemas::fault::Fault;
-use schemas::ids::AppId;
 
 use crate::auth::{self, Authenticator, Reporter};
 use crate::plan::Owner;
@@ -25,33 +25,77 @@ const DIGITS: RangeInclusive<usize> = 32..=128;
 /// more lookups than that (X1). Events that name further ones are rejected.
 const KEYS_PER_BODY: usize = 16;
 
-/// The keys that a body names, as far as they are good, and whose events with them are.
+/// The keys that a body names, as far as they are keys of somebody, and whose events with them are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NamedKeys(HashMap<String, Owner>);
+pub(crate) struct NamedKeys {
+    /// `None` for one that may not report: a secret all the same.
+    owners: HashMap<String, Option<Owner>>,
+}
+
+/// What stands in the place of a secret that is nobody's app.
+const HIDDEN: &str = "sp_key_…";
 
 impl NamedKeys {
-    /// Looks up the keys of a body.
+    /// Of a request: its own secret, in whatever form it came, names the reporter's own app.
+    pub(crate) fn presented(secret: &str, reporter: &Reporter) -> Self {
+        let owner = Owner {
+            project: None,
+            app: reporter.default_app.clone(),
+        };
+        Self {
+            owners: HashMap::from([(secret.to_owned(), Some(owner))]),
+        }
+    }
+
+    /// With the keys of a body, looked up.
     ///
     /// # Errors
     /// 503 when they cannot be looked up now.
     pub(crate) async fn look_up(
+        mut self,
         auth: &dyn Authenticator,
         body: &[u8],
         reporter: &Reporter,
     ) -> Result<Self, Fault> {
-        let mut owners = HashMap::new();
         for key in named(body) {
             let found = auth.authenticate(key).await.map_err(auth::unavailable)?;
-            if let Some(owner) = found.and_then(|credential| owner(&credential, reporter)) {
-                owners.insert(key.to_owned(), owner);
+            if let Some(credential) = found {
+                self.owners
+                    .insert(key.to_owned(), owner(&credential, reporter));
             }
         }
-        Ok(Self(owners))
+        Ok(self)
     }
 
     /// Whose the events are that name this key.
     pub(crate) fn owner(&self, key: &str) -> Option<&Owner> {
-        self.0.get(key)
+        self.owners.get(key)?.as_ref()
+    }
+
+    /// Whether this names no app: it is a key, or a secret that the request came with.
+    pub(crate) fn is_secret(&self, name: &str) -> bool {
+        is_key(name) || self.owners.contains_key(name)
+    }
+
+    /// An event's bytes with the name of its app wherever one of the secrets stands, if one does.
+    pub(crate) fn hidden<'a>(&self, raw: &'a str) -> Cow<'a, str> {
+        let mut kept = Cow::Borrowed(raw);
+        for (secret, owner) in &self.owners {
+            let app = owner.as_ref().map_or(HIDDEN, |owner| owner.app.as_str());
+            if is_key(secret) {
+                if kept.contains(secret) {
+                    kept = without(&kept, secret, app).into();
+                }
+            } else if let Ok(text) = serde_json::to_string(secret)
+                && kept.contains(&text)
+            {
+                // Another secret may be any word: only a text that is all of it is meant.
+                kept = kept
+                    .replace(&text, &serde_json::Value::from(app).to_string())
+                    .into();
+            }
+        }
+        kept
     }
 }
 
@@ -72,9 +116,9 @@ pub(crate) fn is_key(text: &str) -> bool {
 }
 
 /// An event's bytes with the name of the app wherever the key stands.
-pub(crate) fn without(raw: &str, key: &str, app: &AppId) -> String {
+fn without(raw: &str, key: &str, app: &str) -> String {
     // As it is written inside of a JSON text.
-    let name = serde_json::Value::from(app.as_str()).to_string();
+    let name = serde_json::Value::from(app).to_string();
     let inner = name
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'));
@@ -141,7 +185,7 @@ mod tests {
     #[test]
     fn an_event_is_kept_without_the_key_and_stays_json() {
         let raw = format!(r#"{{"appId":"{0}","input":"{0}!"}}"#, key(7));
-        let kept = without(&raw, &key(7), &AppId::new("a \\ \"b\""));
+        let kept = without(&raw, &key(7), "a \\ \"b\"");
         let read: serde_json::Value = serde_json::from_str(&kept).unwrap();
         assert_eq!(read["appId"], "a \\ \"b\"");
         assert!(!kept.contains(PREFIX));

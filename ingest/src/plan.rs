@@ -13,7 +13,7 @@ use schemas::start::Start;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::named_keys::{self, NamedKeys};
+use crate::named_keys::NamedKeys;
 
 const PAYLOAD_HEAD: &[u8] = b"{\"events\":[";
 const PAYLOAD_TAIL: &[u8] = b"]}";
@@ -193,7 +193,7 @@ impl<'a> Sorter<'a> {
 
     fn good(&mut self, index: usize, raw: &'a str, app: Option<&str>) {
         let name = match (app, self.rule) {
-            (Some(name), Apps::AnyOr(_, keys)) if named_keys::is_key(name) => {
+            (Some(name), Apps::AnyOr(_, keys)) if keys.is_secret(name) => {
                 return self.named_by_key(index, raw, (name, keys));
             }
             (Some(name), _) => name,
@@ -213,17 +213,20 @@ impl<'a> Sorter<'a> {
                 app: AppId::new(name),
             }),
         };
-        self.keep(place, Cow::Borrowed(raw));
+        let raw = match self.rule {
+            Apps::AnyOr(_, keys) => keys.hidden(raw),
+            Apps::OnlyFirst => Cow::Borrowed(raw),
+        };
+        self.has_keys |= matches!(raw, Cow::Owned(_));
+        self.keep(place, raw);
     }
 
     /// The key is a secret: in what is kept, the app stands in its place.
     fn named_by_key(&mut self, index: usize, raw: &'a str, (key, keys): (&str, &NamedKeys)) {
         self.has_keys = true;
-        let (Some(owner), true) = (keys.owner(key), raw.contains(key)) else {
-            let what = "names an API key as its app";
-            return self.not_allowed(index, UNKNOWN_KEY, what);
+        let (Some(owner), Cow::Owned(raw)) = (keys.owner(key), keys.hidden(raw)) else {
+            return self.not_allowed(index, UNKNOWN_KEY, "names an API key as its app");
         };
-        let raw = named_keys::without(raw, key, &owner.app);
         let place = self.place(owner.clone());
         self.keep(place, Cow::Owned(raw));
     }

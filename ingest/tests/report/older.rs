@@ -183,3 +183,40 @@ async fn what_lunarys_clients_were_recorded_to_send_is_kept_whole() {
         assert_eq!(told, expected, "{}", answer.json);
     }
 }
+
+#[tokio::test]
+async fn a_key_beside_the_app_is_not_kept_either_x2() {
+    let tier = tier();
+    let own = format!("Bearer {OWN_KEY}");
+    let beside = lunary("beside", json!(OTHER_KEY))
+        .replace("\"event\":", "\"app\":\"support\",\"event\":")
+        .replace("0.5", &format!("\"{READING_KEY}\""));
+    let events = [beside, lunary("plain", Value::Null)];
+    let answer = tier
+        .send(with_authorization(Some(&own), batch(&events)))
+        .await;
+    assert_eq!(answer.json["accepted"], 2, "{answer:?}");
+    for payload in tier.payloads() {
+        let text = String::from_utf8_lossy(&payload).into_owned();
+        for key in [OWN_KEY, OTHER_KEY, READING_KEY] {
+            assert!(!text.contains(key), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_secret_of_the_request_as_an_app_is_the_keys_own_app_x2() {
+    let tier = tier();
+    // `user:both`, and a secret that is not written as a key.
+    for authorization in ["Bearer both", "both", "Basic dXNlcjpib3Ro"] {
+        let body = batch(&[lunary("a", json!("both"))]);
+        let answer = tier
+            .send(with_authorization(Some(authorization), body))
+            .await;
+        assert_eq!(answer.json["accepted"], 1, "{answer:?}");
+    }
+    assert_eq!(kept(&tier), vec![record("acme", "main", &["a"]); 3]);
+    for payload in tier.payloads() {
+        assert!(!String::from_utf8_lossy(&payload).contains("both"));
+    }
+}
