@@ -40,6 +40,11 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
+    /// One of its own, for memory that is given back earlier.
+    pub(crate) fn beside(&self) -> Self {
+        self.in_flight.begin()
+    }
+
     /// Takes `bytes` more; `false` when that would pass the limit, and then nothing is taken.
     #[must_use]
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {

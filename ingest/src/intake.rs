@@ -220,7 +220,10 @@ impl Batch {
                 wire,
                 limit,
             } => {
-                let translation = signal.translate(wire, &bytes, now_ms, limit)?;
+                let mut decoded = reservation.beside();
+                let room = |bytes| decoded.grow(bytes);
+                let translation = signal.translate(wire, &bytes, (now_ms, limit), room)?;
+                drop(decoded);
                 if !reservation.grow(translation.events.len().saturating_sub(bytes.len())) {
                     return Err(body::no_memory());
                 }

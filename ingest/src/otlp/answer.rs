@@ -1,5 +1,7 @@
 //! Answers in the encoding of the request: what was taken, or a status.
 
+use std::borrow::Cow;
+
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -15,6 +17,8 @@ use crate::error::Refusal;
 use crate::intake::Taken;
 use crate::plan::Rejection;
 
+/// Seconds after which a client may send again what did not arrive in time.
+const LATE_RETRY_S: u32 = 1;
 /// Reasons that are told of those that spans were rejected for.
 const REASONS: usize = 3;
 
@@ -51,7 +55,7 @@ fn partial_success(signal: Signal, taken: &Taken) -> Option<PartialSuccess> {
     let rejected = taken.refused + events.div_ceil(signal.events_of_item());
     (rejected > 0).then(|| PartialSuccess {
         rejected: i64::try_from(rejected).unwrap_or(i64::MAX),
-        error_message: reasons(&report.errors),
+        error_message: reasons(signal, &report.errors),
     })
 }
 
@@ -84,10 +88,23 @@ pub(crate) fn taken(signal: Signal, wire: Wire, taken: &Taken) -> Response {
     ([(CONTENT_TYPE, wire.media_type())], body).into_response()
 }
 
-fn reasons(rejections: &[Rejection]) -> String {
-    let first = rejections.iter().take(REASONS);
-    let first: Vec<&str> = first.map(|rejection| rejection.message.as_str()).collect();
-    let more = if rejections.len() > REASONS {
+fn reasons(signal: Signal, rejections: &[Rejection]) -> String {
+    let item = match signal {
+        Signal::Traces => "a span",
+        Signal::Logs => "a log record",
+    };
+    let messages = rejections.iter().map(|rejection| {
+        // The events that it made are nothing that the client knows.
+        let of_event = rejection.message.strip_prefix("events[");
+        match of_event.and_then(|rest| rest.split_once("] ")) {
+            Some((_, reason)) => Cow::from(format!("{item} {reason}")),
+            None => rejection.message.as_str().into(),
+        }
+    });
+    let mut messages: Vec<Cow<'_, str>> = messages.collect();
+    messages.dedup();
+    let first = &messages[..messages.len().min(REASONS)];
+    let more = if messages.len() > REASONS {
         "; ..."
     } else {
         ""
@@ -97,6 +114,11 @@ fn reasons(rejections: &[Rejection]) -> String {
 
 /// The same statuses as `/api/report`: of these clients send again after 429 and 503 only.
 pub(crate) fn refused(wire: Wire, fault: Fault) -> Response {
+    let fault = match fault.status {
+        // Clients throw away what was answered with 408.
+        408 => Fault::unavailable(fault.message, LATE_RETRY_S),
+        _ => fault,
+    };
     let code = rpc_code(fault.status);
     let (content_type, body) = match wire {
         Wire::Protobuf => {

@@ -23,9 +23,11 @@ struct Entry<'a> {
 
 impl<'a> Attributes<'a> {
     /// Of two with one name the last counts; those without a value are none.
-    pub(crate) fn new(pairs: &'a [KeyValue]) -> Self {
+    pub(crate) fn new(
+        pairs: impl IntoIterator<Item = &'a KeyValue, IntoIter: DoubleEndedIterator>,
+    ) -> Self {
         let mut entries: Vec<Entry<'a>> = pairs
-            .iter()
+            .into_iter()
             .rev()
             .filter_map(|pair| {
                 Some(Entry {

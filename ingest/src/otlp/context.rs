@@ -19,15 +19,20 @@ pub(crate) struct Context<'a> {
 impl<'a> Context<'a> {
     pub(crate) fn of(attributes: &Attributes<'a>) -> Self {
         Self {
-            app: attributes.id(&["spindle.app_id", "app_id"]),
+            app: app(attributes).map(Cow::from),
+            // An address first: the field is one.
             user: attributes.name(&[
+                "user.email",
+                "enduser.email",
+                "gen_ai.user.email",
+                "traceloop.association.properties.user_email",
+                "langfuse.user.email",
                 "user.id",
                 "enduser.id",
                 "gen_ai.user",
                 "llm.user",
                 "traceloop.association.properties.user_id",
                 "langfuse.user.id",
-                "user.email",
             ]),
             thread: attributes.id(&[
                 "session.id",
@@ -39,6 +44,17 @@ impl<'a> Context<'a> {
             tags: tags(attributes),
         }
     }
+}
+
+/// The app that a span or a record names for itself. Only under our own name: `app_id` is what others call what they
+/// like.
+pub(crate) fn app<'a>(attributes: &Attributes<'a>) -> Option<&'a str> {
+    attributes.first(&["spindle.app_id"], |any| match any {
+        Any::StringValue(text) if (1..=limits::ID_BYTES).contains(&text.len()) => {
+            Some(text.as_str())
+        }
+        _ => None,
+    })
 }
 
 /// Labels: lists of strings, also written as JSON inside of a text, or one text. Those that are no labels, and those

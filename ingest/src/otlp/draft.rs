@@ -6,9 +6,13 @@ use schemas::event::EventFault;
 use schemas::{limits, timestamp};
 use serde::{Serialize, Serializer};
 
-use super::metadata::Metadata;
+use super::metadata::{Metadata, bounded};
 use super::usage::Usage;
 use super::value::Json;
+
+const TOO_LARGE: &str = "event_too_large";
+/// Bytes of an input or output that was too large: whatever has to be escaped in it, the event then fits.
+const CUT_BYTES: usize = 96 << 10;
 
 /// What an event says. Fields that say nothing are not written.
 #[derive(Debug, Serialize)]
@@ -118,15 +122,31 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Appends it as JSON. After an error `out` holds a part of it.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), EventFault> {
+    /// Appends it as JSON. Where it is too large, input and output are cut, so that all else is kept. After an error
+    /// `out` holds a part of it.
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Result<(), EventFault> {
+        let start = out.len();
+        match self.write_whole(out) {
+            Err(fault) if fault.code == TOO_LARGE => {
+                out.truncate(start);
+                for value in [&mut self.input, &mut self.output] {
+                    *value = value.take().map(|value| bounded(value, CUT_BYTES));
+                }
+                (self.input_value, self.output_value) = (None, None);
+                self.write_whole(out)
+            }
+            written => written,
+        }
+    }
+
+    fn write_whole(&self, out: &mut Vec<u8>) -> Result<(), EventFault> {
         let start = out.len();
         let written = serde_json::to_writer(&mut *out, self);
         let bytes = out.len() - start;
         match written {
             Ok(()) if bytes <= limits::EVENT_BYTES => Ok(()),
             Ok(()) => Err(EventFault {
-                code: "event_too_large",
+                code: TOO_LARGE,
                 message: format!(
                     "makes an event of {bytes} bytes; the limit is {}",
                     limits::EVENT_BYTES

@@ -38,6 +38,7 @@ impl<'a> Facts<'a> {
         let kind = openinference::kind(attributes)
             .or_else(|| gen_ai::kind(attributes))
             .or_else(|| traceloop::kind(attributes))
+            .or_else(|| gen_ai::guessed_kind(attributes))
             .unwrap_or(SPAN);
         let usage = match kind {
             LLM => Usage::of_model_call(attributes),

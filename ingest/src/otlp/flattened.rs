@@ -9,6 +9,10 @@ use super::value::{Any, plain};
 /// Parts of a name that are looked at; what is behind stays one key. Deeper than any convention goes.
 const DEPTH: usize = 12;
 
+/// Names that are put together: each may take a node for each of its parts, which are two bytes long. Others stay as
+/// they are.
+const LEAVES: usize = 8192;
+
 /// A part of a name. Numbers come in their own order and before words.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part<'a> {
@@ -26,7 +30,7 @@ enum Node<'a> {
 /// a list in the order of their numbers, wherever those begin and whatever is missing. `None` when there are none.
 pub(crate) fn restored<'a>(pairs: impl Iterator<Item = (&'a str, &'a Any)>) -> Option<Value> {
     let mut root = BTreeMap::new();
-    for (path, any) in pairs {
+    for (path, any) in pairs.take(LEAVES) {
         insert(&mut root, path, any);
     }
     (!root.is_empty()).then(|| value(Node::Branch(root)))

@@ -14,14 +14,28 @@ use super::value::Json;
 /// The type of the run, where this convention says it.
 pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
     // Stays metadata: that a call made vectors, or created an agent, is worth seeing.
-    Some(match attributes.text("gen_ai.operation.name")? {
-        "chat" | "text_completion" | "completion" | "generate_content" | "embeddings" => LLM,
+    let operation = attributes.text("gen_ai.operation.name")?;
+    Some(match operation.to_ascii_lowercase().as_str() {
+        "chat" | "chat.completions" | "text_completion" | "text.completions" | "completion" => LLM,
+        "generate_content" | "response" | "responses" | "embeddings" | "embedding" => LLM,
         "execute_tool" => "tool",
         "invoke_agent" | "create_agent" => "agent",
         "retrieval" => "retriever",
         // `invoke_workflow`, `plan` and whatever comes: a step that holds others.
         _ => "chain",
     })
+}
+
+/// The type of a run that names no operation, from what else it says. Counts of tokens say nothing: sums carry them.
+pub(crate) fn guessed_kind(attributes: &Attributes<'_>) -> Option<&'static str> {
+    let is_there = |key| attributes.text(key).is_some();
+    if is_there("gen_ai.tool.name") {
+        return Some("tool");
+    }
+    let is_call = is_there("gen_ai.request.model")
+        && (is_there("gen_ai.system") || is_there("gen_ai.provider.name"))
+        && !is_there("gen_ai.agent.name");
+    is_call.then_some(LLM)
 }
 
 /// Fills what is not known yet.

@@ -12,23 +12,23 @@
 //!   events.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use schemas::event::EventFault;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::attributes::Attributes;
-use super::context::Context;
+use super::context::{Context, app};
 use super::draft::{Draft, moment};
 use super::facts::{Facts, LLM};
-use super::message_event::MessageEvent;
+use super::message_event::{DETAILS, MessageEvent};
 use super::messages::Said;
 use super::source::Source;
 use super::span::{fault, identifier};
 use super::value::{Any, Json, held, plain};
 
-/// Everything of a call in one record, in attributes as a span would have them.
-const DETAILS: &str = "gen_ai.client.inference.operation.details";
 /// The run is so called until its span comes.
 const NAME: &str = "llm_start";
 
@@ -37,28 +37,35 @@ const NAME: &str = "llm_start";
 pub(crate) struct Runs {
     runs: Vec<Run>,
     places: HashMap<String, usize>,
+    bytes: usize,
 }
 
 #[derive(Debug)]
 struct Run {
     trace_id: String,
     run_id: String,
-    source: Source,
+    source: Arc<Source>,
+    /// The app that the first of its records names that names one.
+    app: Option<String>,
     /// The earliest of its records.
     time_ms: i64,
     records: Vec<Record>,
 }
 
-/// A record that says one message.
+/// What a record says, already written: as objects it would take many times as much.
 #[derive(Debug)]
 struct Record {
     /// Its place in the request.
     index: usize,
     nanos: u64,
-    event: MessageEvent,
-    body: Option<Value>,
-    record: LogRecord,
+    input: Vec<Box<RawValue>>,
+    output: Vec<Box<RawValue>>,
 }
+
+/// Bytes of a run beside its texts, its place in the map among them.
+const RUN_BYTES: usize = size_of::<Run>() + 160;
+/// Bytes of a message beside its text.
+const MESSAGE_BYTES: usize = size_of::<Box<RawValue>>() + 16;
 
 impl Runs {
     /// Takes one record in. One that carries everything is appended to `out` at once, with a comma behind it; after an
@@ -66,7 +73,7 @@ impl Runs {
     pub(crate) fn add(
         &mut self,
         (index, record): (usize, LogRecord),
-        source: &Source,
+        source: &Arc<Source>,
         now_ms: i64,
         out: &mut Vec<u8>,
     ) -> Result<(), EventFault> {
@@ -88,30 +95,49 @@ impl Runs {
             out.push(b',');
             return Ok(());
         };
+        let mut said = Said::default();
+        let body = held(record.body.as_ref()).map(plain);
+        event.add_to(&mut said, body, &record.attributes);
+        let (input, output) = (written(said.input), written(said.output));
+        let messages = input.iter().chain(&output);
+        self.bytes += size_of::<Record>()
+            + messages
+                .map(|message| message.get().len() + MESSAGE_BYTES)
+                .sum::<usize>();
         let next = self.runs.len();
         let place = *self
             .places
             .entry(format!("{trace_id}{run_id}"))
             .or_insert(next);
         if place == next {
+            self.bytes += RUN_BYTES;
             self.runs.push(Run {
                 trace_id,
                 run_id,
-                source: source.clone(),
+                source: Arc::clone(source),
+                app: None,
                 time_ms,
                 records: Vec::new(),
             });
         }
         let run = &mut self.runs[place];
         run.time_ms = run.time_ms.min(time_ms);
+        if run.app.is_none() {
+            run.app = app(&Attributes::new(&record.attributes)).map(str::to_owned);
+            self.bytes += run.app.as_ref().map_or(0, String::len);
+        }
         run.records.push(Record {
             index,
             nanos,
-            event,
-            body: held(record.body.as_ref()).map(plain),
-            record,
+            input,
+            output,
         });
         Ok(())
+    }
+
+    /// Bytes of memory that the records take that were added.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Appends the events of all runs, with a comma behind each. What cannot be written is refused, record by record,
@@ -120,20 +146,19 @@ impl Runs {
         for mut run in self.runs {
             run.records.sort_by_key(|record| record.nanos);
             let indexes: Vec<usize> = run.records.iter().map(|record| record.index).collect();
-            let mut said = Said::default();
-            for Record {
-                event,
-                body,
-                record,
-                ..
-            } in run.records
-            {
-                event.add_to(&mut said, body, &record.attributes);
+            let (mut input, mut output) = (Vec::new(), Vec::new());
+            for record in run.records {
+                input.extend(record.input);
+                output.extend(record.output);
             }
+            let output = match output.len() {
+                1 => output.pop().map(Json::written_out),
+                _ => list(&output),
+            };
             let mut draft = Draft {
-                app_id: run.source.app.as_deref(),
-                input: said.take_input().map(Json::from),
-                output: said.take_output().map(Json::from),
+                app_id: run.app.as_deref().or(run.source.app.as_deref()),
+                input: list(&input),
+                output,
                 ..Draft::new(NAME.to_owned(), &run.run_id, LLM, run.time_ms)
             };
             draft
@@ -152,6 +177,21 @@ impl Runs {
             }
         }
     }
+}
+
+/// Messages as JSON.
+fn written(messages: Vec<Value>) -> Vec<Box<RawValue>> {
+    messages
+        .iter()
+        .filter_map(|message| to_raw_value(message).ok())
+        .collect()
+}
+
+fn list(messages: &[Box<RawValue>]) -> Option<Json<'static>> {
+    if messages.is_empty() {
+        return None;
+    }
+    to_raw_value(messages).ok().map(Json::written_out)
 }
 
 /// The record's name: a field of its own now, an attribute before.

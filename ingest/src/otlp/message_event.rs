@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 use super::messages::{self, Said};
 use super::value::{held, object, parsed};
 
+/// Everything of a call in one event, in attributes as a span would have them.
+pub(crate) const DETAILS: &str = "gen_ai.client.inference.operation.details";
+
 /// An event by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageEvent {
@@ -158,6 +161,28 @@ mod tests {
             &[],
             json!({"input": [{"role": "tool", "content": "18", "tool_call_id": "c1"}], "output": []}),
         );
+    }
+
+    #[test]
+    fn a_message_that_is_no_object_is_what_was_said() {
+        let said = |content: Value| json!({"input": [], "output": [{"role": "assistant", "content": content}]});
+        let list = pairs([("message", r#"[{"text":"yo"}]"#)]);
+        check("gen_ai.choice", None, &list, said(json!([{"text": "yo"}])));
+        check(
+            "gen_ai.choice",
+            Some(json!({"message": "yo"})),
+            &[],
+            said(json!("yo")),
+        );
+        let parts = pairs([("content", r#"[{"type": "text", "text": "yo"}]"#)]);
+        check(
+            "gen_ai.choice",
+            None,
+            &parts,
+            said(json!([{"type": "text", "text": "yo"}])),
+        );
+        let typed = pairs([("content", "[1, 2]")]);
+        check("gen_ai.choice", None, &typed, said(json!("[1, 2]")));
     }
 
     #[test]

@@ -7,6 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::value::{Any, parsed};
 
+/// Messages in one list: more than a model reads at once.
+const MESSAGES: usize = 10_000;
+
 /// What was said to a model, and what it answered.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
@@ -39,6 +42,10 @@ pub(crate) fn of_attribute(any: &Any, role: &str) -> Vec<Value> {
 /// The same for a value.
 pub(crate) fn of_value(value: Value, role: &str) -> Vec<Value> {
     match value {
+        // As messages they would take hundreds of times their bytes.
+        Value::Array(list) if list.len() > MESSAGES => {
+            vec![json!({"role": role, "content": list})]
+        }
         Value::Array(list) => list
             .into_iter()
             .flat_map(|one| message(one, role))
@@ -70,6 +77,9 @@ fn message(value: Value, role: &str) -> Vec<Value> {
     if !fields.get("role").is_some_and(Value::is_string) {
         fields.insert("role".to_owned(), role.into());
     }
+    if let Some(parts) = fields.get("content").and_then(parts_in_text) {
+        fields.insert("content".to_owned(), parts);
+    }
     match fields.remove("tool_calls") {
         None | Some(Value::Null) => {}
         Some(Value::Array(calls)) if calls.is_empty() => {}
@@ -94,10 +104,29 @@ fn message(value: Value, role: &str) -> Vec<Value> {
     }
 }
 
+/// The parts of a content that are written as JSON inside of a text: a list of objects with types. Any other list may
+/// be what somebody typed.
+fn parts_in_text(content: &Value) -> Option<Value> {
+    let text = content.as_str().filter(|text| text.starts_with('['))?;
+    let parts: Vec<Value> = serde_json::from_str(text).ok()?;
+    let are_parts = !parts.is_empty() && parts.iter().all(|part| part["type"].is_string());
+    are_parts.then(|| parts.into())
+}
+
 /// Takes a message out of what some put around it; what stands beside it (a reason for its end) moves in.
 fn unwrapped(mut fields: Map<String, Value>) -> Map<String, Value> {
-    let Some(Value::Object(mut inner)) = fields.remove("message") else {
-        return fields;
+    let mut inner = match fields.remove("message") {
+        Some(Value::Object(inner)) => inner,
+        None | Some(Value::Null) => return fields,
+        // All that was said, unless there is more.
+        Some(said) => {
+            let name = match fields.get("content") {
+                None | Some(Value::Null) => "content",
+                Some(_) => "message",
+            };
+            fields.insert(name.to_owned(), said);
+            return fields;
+        }
     };
     for (key, value) in fields {
         inner.entry(key).or_insert(value);

@@ -11,7 +11,7 @@ use super::attributes::Attributes;
 use super::context::Context;
 use super::draft::{Draft, Failure, moment};
 use super::facts::Facts;
-use super::message_event::MessageEvent;
+use super::message_event::{DETAILS, MessageEvent};
 use super::messages::Said;
 use super::metadata::{self, Metadata};
 use super::source::Source;
@@ -47,7 +47,10 @@ pub(crate) fn write(
     let start_ms = moment(span.start_time_unix_nano, now_ms, "startTimeUnixNano")?;
     let end_ms = moment(span.end_time_unix_nano, now_ms, "endTimeUnixNano")?;
 
-    let attributes = Attributes::new(&span.attributes);
+    // What an event says of the whole call counts as if the span said it, where the span does not.
+    let details = span.events.iter().filter(|event| event.name == DETAILS);
+    let details = details.flat_map(|event| &event.attributes);
+    let attributes = Attributes::new(details.chain(&span.attributes));
     let mut facts = Facts::of(&attributes);
     facts.hear(said_in_events(&span.events));
     let context = Context::of(&attributes);
@@ -194,7 +197,9 @@ fn add_events(metadata: &mut Metadata<'_>, span: &Span, has_failed: bool) {
         .rposition(|event| event.name == EXCEPTION);
     let events = span.events.iter().enumerate().filter(|(place, event)| {
         let is_the_error = has_failed && Some(*place) == last;
-        !is_the_error && event.name != CHUNK && MessageEvent::of(&event.name).is_none()
+        !is_the_error
+            && ![CHUNK, DETAILS].contains(&event.name.as_str())
+            && MessageEvent::of(&event.name).is_none()
     });
     let events = events.map(|(_, event)| {
         let time_ms = i64::try_from(event.time_unix_nano / 1_000_000).unwrap_or_default();

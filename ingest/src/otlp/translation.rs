@@ -8,7 +8,7 @@ use schemas::fault::Fault;
 
 use super::log_record::Runs;
 use super::span;
-use super::wire::Wire;
+use super::wire::{Room, Wire};
 use crate::plan::Rejections;
 
 const HEAD: &[u8] = b"{\"events\":[";
@@ -46,28 +46,30 @@ impl Signal {
         }
     }
 
-    /// Translates a body. `limit` is how many bytes the events may take: a span of a few bytes makes hundreds.
+    /// Translates a body at a moment. `limit` is how many bytes the events may take: a span of a few bytes makes
+    /// hundreds. `reserve` is asked for the memory of what is read at once, before it is.
     ///
     /// # Errors
-    /// 400 when the body as a whole is not OTLP, 413 when its events take more than `limit`.
+    /// 400 when the body as a whole is not OTLP, 413 when its events take more than `limit`, 503 without memory.
     pub(crate) fn translate(
         self,
         wire: Wire,
         body: &Bytes,
-        now_ms: i64,
-        limit: usize,
+        (now_ms, limit): (i64, usize),
+        reserve: impl FnMut(usize) -> bool,
     ) -> Result<Translation, Fault> {
         let mut events = Vec::with_capacity(2 * body.len() + HEAD.len());
         events.extend_from_slice(HEAD);
         let mut rejections = Rejections::default();
         let mut index = 0;
+        let mut room = Room::new(reserve);
         let mut runs = Runs::default();
         let mut refuse = |index: usize, mut fault: EventFault| {
             fault.message = format!("{}[{index}] {}", self.item(), fault.message);
             rejections.add(index, fault);
         };
         match self {
-            Self::Traces => wire.visit(body, |source, span: Result<Span, _>| {
+            Self::Traces => wire.visit(body, &mut room, |source, span: Result<Span, _>| {
                 let start = events.len();
                 match span.and_then(|span| span::write(&span, source, now_ms, &mut events)) {
                     Ok(()) => events.push(b','),
@@ -80,7 +82,7 @@ impl Signal {
                 within(limit, events.len())
             })?,
             Self::Logs => {
-                wire.visit(body, |source, record: Result<LogRecord, _>| {
+                wire.visit(body, &mut room, |source, record: Result<LogRecord, _>| {
                     let start = events.len();
                     let added = record
                         .and_then(|record| runs.add((index, record), source, now_ms, &mut events));
@@ -89,7 +91,7 @@ impl Signal {
                         refuse(index, fault);
                     }
                     index += 1;
-                    within(limit, events.len())
+                    within(limit, events.len() + runs.bytes())
                 })?;
                 runs.write(&mut events, &mut refuse);
                 within(limit, events.len())?;

@@ -43,10 +43,12 @@ const CACHED: [&str; 7] = [
     "llm.usage.cache_read_input_tokens",
 ];
 /// Looked at for the sum of the prompt; they stay metadata, because an event has no field for them.
-const CACHE_WRITTEN: [&str; 6] = [
+const CACHE_WRITTEN: [&str; 8] = [
     "gen_ai.usage.cache_creation.input_tokens",
     "gen_ai.usage.cache_write.input_tokens",
     "gen_ai.usage.cache_creation_input_tokens",
+    "gen_ai.usage.cache_write_input_tokens",
+    "gen_ai.usage.cache_creation_tokens",
     "gen_ai.usage.details.cache_write_tokens",
     "llm.token_count.prompt_details.cache_write",
     "llm.usage.cache_creation_input_tokens",
@@ -127,8 +129,8 @@ impl<'a> Usage<'a> {
 ///
 /// The conventions say that the prompt's count includes what was read from and written to a cache. Anthropic's own
 /// count does not, and some instrumentations pass it on as it is (OpenLLMetry for Bedrock, for one:
-/// traceloop/openllmetry#4449). That can be told where the parts are more than the whole, and only then is anything
-/// added; where it cannot, the count is taken at its word.
+/// traceloop/openllmetry#4449). That can be told where the parts are more than the whole, or where the total is the sum
+/// of all of them, and only then is anything added; where it cannot, the count is taken at its word.
 fn with_cache(
     prompt: Option<u64>,
     total: Option<u64>,
@@ -139,11 +141,15 @@ fn with_cache(
     let aside = cached
         .unwrap_or(0)
         .saturating_add(cache_written.unwrap_or(0));
-    let Some(counted) = prompt.filter(|prompt| aside > *prompt) else {
+    let Some(counted) = prompt.filter(|_| aside > 0) else {
         return (prompt, total);
     };
     let whole = counted.saturating_add(aside);
     let leaves_out = counted.saturating_add(completion.unwrap_or(0));
+    let is_in_total = total == Some(leaves_out.saturating_add(aside));
+    if aside <= counted && !is_in_total {
+        return (prompt, total);
+    }
     let total = total.map(|total| match total == leaves_out {
         true => total.saturating_add(aside),
         false => total,
@@ -153,7 +159,14 @@ fn with_cache(
 
 /// Whether the call is for embeddings, which have no answer to count.
 fn makes_vectors(attributes: &Attributes<'_>) -> bool {
-    attributes.text("gen_ai.operation.name") == Some("embeddings")
+    attributes
+        .text("gen_ai.operation.name")
+        .is_some_and(|name| {
+            matches!(
+                name.to_ascii_lowercase().as_str(),
+                "embeddings" | "embedding"
+            )
+        })
         || attributes.text("llm.request.type") == Some("embedding")
         || attributes
             .text("openinference.span.kind")
@@ -188,13 +201,18 @@ fn count(any: &Any) -> Option<u64> {
     u64::try_from(number).ok().filter(|_| number <= COUNT_MAX)
 }
 
-/// An amount of money above zero and below what an event may carry.
+/// An amount of money above zero and below what an event may carry, in as many digits as it may: what is below a
+/// millionth of a millionth is nothing.
 fn amount(any: &Any) -> Option<f64> {
     let number = match any {
         Any::DoubleValue(number) => *number,
         Any::IntValue(number) => *number as f64,
         Any::StringValue(text) => text.parse().ok()?,
         _ => return None,
+    };
+    let number = match number < 1.0 {
+        true => (number * 1e12).round() / 1e12,
+        false => number,
     };
     (number > 0.0 && number < 1e12).then_some(number)
 }
@@ -223,6 +241,11 @@ mod tests {
             ),
             ((Some(5), None, Some(20), None, None), (Some(5), None)),
             ((None, Some(25), None, Some(100), None), (None, Some(25))),
+            // Fewer beside the prompt than it has, and the total is the sum of all.
+            (
+                (Some(200), Some(345), Some(20), Some(100), Some(25)),
+                (Some(325), Some(345)),
+            ),
         ] {
             let (prompt, total, completion, cached, written) = given;
             assert_eq!(
@@ -246,6 +269,22 @@ mod tests {
             (Any::BoolValue(true), None),
         ] {
             assert_eq!(count(&any), expected, "{any:?}");
+        }
+    }
+
+    #[test]
+    fn an_amount_is_one_that_an_event_may_carry() {
+        for (given, expected) in [
+            (0.25, Some(0.25)),
+            (1.234_567_890_123_456_7e-9, Some(1.235e-9)),
+            (1e-30, None),
+            (f64::MIN_POSITIVE, None),
+            (0.0, None),
+            (1e12, None),
+            (f64::NAN, None),
+            (999_999_999_999.5, Some(999_999_999_999.5)),
+        ] {
+            assert_eq!(amount(&Any::DoubleValue(given)), expected, "{given}");
         }
     }
 }

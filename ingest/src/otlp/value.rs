@@ -52,6 +52,11 @@ impl<'a> Json<'a> {
         }
     }
 
+    /// What is written already.
+    pub(crate) fn written_out(raw: Box<RawValue>) -> Self {
+        Self::Raw(Cow::Owned(raw))
+    }
+
     /// Bytes it takes, near enough for a bound.
     pub(crate) fn bytes(&self) -> usize {
         self.written().len()

@@ -2,20 +2,30 @@
 //! memory, so that a whole body is never held as objects.
 
 mod json;
+mod lenient;
 mod protobuf;
+mod room;
 
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
+use std::sync::Arc;
+
 use bytes::Bytes;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use schemas::event::EventFault;
 use schemas::fault::Fault;
 use schemas::limits;
 use serde::de::DeserializeOwned;
 
 use super::source::Source;
+pub(crate) use room::Room;
+use room::Shape;
 
-/// Bytes of one span or record as it comes: it may make two events.
-const ITEM_BYTES: usize = 2 * limits::EVENT_BYTES;
+/// Bytes of one span or record as it comes: of a longer one not even the beginning is looked at.
+const ITEM_BYTES: usize = 8 * limits::EVENT_BYTES;
 
 /// How a request is written, and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,19 +66,37 @@ impl Wire {
     pub(crate) fn visit<T: Item>(
         self,
         body: &Bytes,
-        mut visitor: impl FnMut(&Source, Result<T, EventFault>) -> Result<(), Fault>,
+        room: &mut Room<impl FnMut(usize) -> bool>,
+        mut visitor: impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         match self {
-            Self::Protobuf => protobuf::visit(body, &mut visitor),
-            Self::Json => json::visit(body, &mut visitor),
+            Self::Protobuf => protobuf::visit(body, room, &mut visitor),
+            Self::Json => json::visit(body, room, &mut visitor),
         }
     }
 }
 
-/// A span or a log record.
-pub(crate) trait Item: prost::Message + DeserializeOwned + Default {}
+/// What is read as one: a span or a log record, and what stands before many of them.
+pub(crate) trait Item: prost::Message + DeserializeOwned + Default {
+    /// Where its lists are.
+    const SHAPE: Shape;
+}
 
-impl<T: prost::Message + DeserializeOwned + Default> Item for T {}
+impl Item for Span {
+    const SHAPE: Shape = Shape::Span;
+}
+
+impl Item for LogRecord {
+    const SHAPE: Shape = Shape::Record;
+}
+
+impl Item for Resource {
+    const SHAPE: Shape = Shape::Resource;
+}
+
+impl Item for InstrumentationScope {
+    const SHAPE: Shape = Shape::Scope;
+}
 
 /// What is not OTLP.
 fn malformed(why: impl std::fmt::Display) -> Fault {

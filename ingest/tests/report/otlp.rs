@@ -374,3 +374,54 @@ async fn grpc_is_the_same_with_five_bytes_before_it_and_the_outcome_behind() {
         assert!(!headers["grpc-message"].is_empty() && bytes.is_empty());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_may_be_sent_again() {
+    let tier = tier();
+    let stuck = futures::stream::pending::<Result<axum::body::Bytes, std::convert::Infallible>>();
+    let answer = export(&tier, Body::from_stream(stuck)).await;
+    assert_eq!(answer.error().0, 503, "{answer:?}");
+    assert_eq!(answer.retry_after_s(), Some(1));
+}
+
+#[tokio::test]
+async fn what_is_refused_behind_the_translation_is_told_in_spans() {
+    let tier = tier();
+    let of_app = |app: &str, id: &str| {
+        let mut span = span(id);
+        let name = json!({"key": "spindle.app_id", "value": {"stringValue": app}});
+        span["attributes"].as_array_mut().unwrap().push(name);
+        span
+    };
+    let spans = [
+        of_app("listed", "eee19b7ec3c1b174"),
+        of_app("other", "eee19b7ec3c1b175"),
+    ];
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri("/v1/traces")
+        .header(header::CONTENT_TYPE, "application/json");
+    let answer = tier
+        .send(request.body(traces(&spans).into()).unwrap())
+        .await;
+    let partial = &answer.json["partialSuccess"];
+    assert_eq!(partial["rejectedSpans"], "1", "{answer:?}");
+    let message = partial["errorMessage"].as_str().unwrap();
+    assert!(message.starts_with("a span names another app"), "{message}");
+    assert!(!message.contains("events["), "{message}");
+}
+
+#[tokio::test]
+async fn the_memory_of_what_is_read_at_once_is_counted_and_given_back() {
+    let tier = tier_with(IngestConfig {
+        in_flight_bytes: 16 << 20,
+        body_bytes: 4 << 20,
+        ..IngestConfig::default()
+    });
+    let request = request("/v1/logs", "application/json", "Bearer report");
+    let record = format!("{{\"attributes\":[{}{{}}]}}", "{},".repeat(200_000));
+    let body = format!("{{\"resourceLogs\":[{{\"scopeLogs\":[{{\"logRecords\":[{record}]}}]}}]}}");
+    let answer = tier.send(request.body(body.into()).unwrap()).await;
+    assert_eq!(answer.error(), (503, "unavailable"));
+    assert_eq!(tier.metric("spindle_ingest_in_flight_bytes"), 0.0);
+}

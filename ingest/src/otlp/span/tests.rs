@@ -405,9 +405,101 @@ fn what_is_too_much_is_cut_or_refused() {
     let note = start["metadata"]["note"].as_str().unwrap();
     assert!(note.ends_with("… (18000 bytes)") && note.len() < 9000);
     assert!(start["metadata"]["many"].is_string());
-    let large = span(json!({"input.value": "x".repeat(limits::EVENT_BYTES)}));
-    let fault = write(&large, &Source::default(), NOW_MS, &mut Vec::new()).unwrap_err();
-    assert_eq!(fault.code, "event_too_large");
+    let large =
+        span(json!({"input.value": "\u{1}".repeat(limits::EVENT_BYTES), "output.value": "yes"}));
+    let [start, end] = events(&large);
+    let input = start["input"].as_str().unwrap();
+    assert!(input.ends_with("… (1048576 bytes)") && input.len() < 100_000);
+    assert_eq!(end["output"], "yes");
+}
+
+#[test]
+fn a_large_answer_of_a_model_keeps_its_tokens() {
+    let [_, end] = events(&span(json!({
+        "openinference.span.kind": "LLM", "llm.token_count.prompt": 7, "llm.cost.total": 0.5,
+        "llm.output_messages.0.message.content": "\"".repeat(3 * limits::EVENT_BYTES),
+    })));
+    assert_eq!(
+        (&end["prompt_tokens"], &end["cost"]),
+        (&json!(7), &json!(0.5))
+    );
+    assert!(end["output"].as_str().unwrap().contains("…"));
+}
+
+#[test]
+fn a_model_call_is_known_without_the_name_of_its_operation() {
+    for (object, kind) in [
+        (
+            json!({"gen_ai.request.model": "m", "gen_ai.system": "openai"}),
+            "llm",
+        ),
+        (
+            json!({"gen_ai.request.model": "m", "gen_ai.provider.name": "openai"}),
+            "llm",
+        ),
+        (json!({"gen_ai.request.model": "m"}), "span"),
+        (
+            json!({"gen_ai.request.model": "m", "gen_ai.system": "openai", "gen_ai.agent.name": "a"}),
+            "span",
+        ),
+        (
+            json!({"gen_ai.request.model": "m", "gen_ai.system": "openai", "gen_ai.tool.name": "t"}),
+            "tool",
+        ),
+        (
+            json!({"gen_ai.request.model": "m", "gen_ai.system": "openai", "traceloop.span.kind": "task"}),
+            "chain",
+        ),
+        (
+            json!({"gen_ai.usage.input_tokens": 5, "gen_ai.system": "openai"}),
+            "span",
+        ),
+        (json!({"gen_ai.operation.name": "Chat"}), "llm"),
+        (json!({"gen_ai.operation.name": "chat.completions"}), "llm"),
+        (json!({"gen_ai.operation.name": "responses"}), "llm"),
+        (json!({"gen_ai.operation.name": "embedding"}), "llm"),
+        (json!({"gen_ai.operation.name": "EXECUTE_TOOL"}), "tool"),
+    ] {
+        check_kind(object, kind);
+    }
+}
+
+#[test]
+fn only_our_own_name_tells_the_app_and_an_address_goes_before_an_id() {
+    check(
+        json!({"app_id": "theirs", "spindle.app_id": 7, "user.id": "u-1", "user.email": "ann@example.com"}),
+        [
+            json!({
+                "name": "step_start", "type": "span", "user_email": "ann@example.com",
+                "metadata": {"attribute.app_id": "theirs", "spindle.app_id": 7, "user.id": "u-1"},
+            }),
+            json!({"name": "step_end", "type": "span"}),
+        ],
+    );
+}
+
+#[test]
+fn an_event_of_the_whole_call_is_read_like_the_span() {
+    let mut call = span(json!({"gen_ai.operation.name": "chat", "gen_ai.response.model": "m"}));
+    call.events = vec![Event {
+        name: "gen_ai.client.inference.operation.details".to_owned(),
+        attributes: attributes(json!({
+            "gen_ai.response.model": "other",
+            "gen_ai.usage.input_tokens": 3,
+            "gen_ai.output.messages": r#"[{"role": "assistant", "parts": [{"type": "text", "content": "yes"}]}]"#,
+        })),
+        ..Event::default()
+    }];
+    let [_, end] = events(&call);
+    assert_eq!(
+        end["output"],
+        json!({"role": "assistant", "content": "yes"})
+    );
+    assert_eq!(
+        (&end["prompt_tokens"], &end["model"]),
+        (&json!(3), &json!("m"))
+    );
+    assert_eq!(end.get("metadata"), None);
 }
 
 #[test]

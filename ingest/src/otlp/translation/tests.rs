@@ -185,7 +185,7 @@ fn any_request() -> impl Strategy<Value = ExportTraceServiceRequest> {
 }
 
 fn translated(wire: Wire, body: Vec<u8>) -> Result<Translation, Fault> {
-    Signal::Traces.translate(wire, &body.into(), NOW_MS, 64 << 20)
+    Signal::Traces.translate(wire, &body.into(), (NOW_MS, 64 << 20), |_| true)
 }
 
 proptest! {
@@ -216,7 +216,7 @@ proptest! {
         for body in [body, half] {
             for signal in [Signal::Traces, Signal::Logs] {
                 for wire in [Wire::Protobuf, Wire::Json] {
-                    let _ = signal.translate(wire, &body.clone().into(), NOW_MS, 64 << 20);
+                    let _ = signal.translate(wire, &body.clone().into(), (NOW_MS, 64 << 20), |_| true);
                 }
             }
         }
@@ -248,4 +248,112 @@ fn integers_are_read_as_numbers_and_as_text_and_what_is_absent_as_null() {
         events.contains("5b8efff798038103d269b633813fc60c"),
         "{events}"
     );
+}
+
+/// A request in protobuf of these items, under these numbers.
+fn wrapped(items: &[Vec<u8>]) -> Vec<u8> {
+    let field = |inner: &[u8]| {
+        let mut out = vec![0x12];
+        prost::encoding::encode_varint(inner.len() as u64, &mut out);
+        out.extend_from_slice(inner);
+        out
+    };
+    let items: Vec<u8> = items.iter().flat_map(|item| field(item)).collect();
+    let mut body = field(&field(&items)[..]);
+    body[0] = 0x0a;
+    body
+}
+
+/// What is reserved at most for a body, and what is answered.
+fn reserved(signal: Signal, body: Vec<u8>) -> (usize, Result<Translation, Fault>) {
+    let mut bytes = 0;
+    let translation = signal.translate(Wire::Protobuf, &body.into(), (NOW_MS, 64 << 20), |more| {
+        bytes += more;
+        bytes < 256 << 20
+    });
+    (bytes, translation)
+}
+
+#[test]
+fn the_memory_of_empty_elements_is_reserved_before_they_are_read() {
+    // Attributes of a record and links of a span that say nothing: two bytes each.
+    for (signal, empty) in [(Signal::Logs, [0x32, 0]), (Signal::Traces, [0x6a, 0])] {
+        let items = vec![empty.repeat(100_000); 4];
+        let (bytes, _) = reserved(signal, wrapped(&items));
+        // One at a time is in memory.
+        assert!((10 << 20..40 << 20).contains(&bytes), "{signal:?} {bytes}");
+        let (_, answer) = reserved(signal, wrapped(&[empty.repeat(2_000_000)]));
+        assert_eq!(answer.unwrap_err().status, 503, "{signal:?}");
+    }
+    // A value inside of values.
+    let mut inner = [0x0a, 0].repeat(10_000);
+    for tag in [0x2a, 0x12, 0x32] {
+        let mut outer = vec![tag];
+        prost::encoding::encode_varint(inner.len() as u64, &mut outer);
+        outer.append(&mut inner);
+        inner = outer;
+    }
+    let (bytes, _) = reserved(Signal::Logs, wrapped(&[inner]));
+    assert!((2 << 20..4 << 20).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn records_that_are_held_count_against_the_limit() {
+    let record = |span: u32| {
+        let record = LogRecord {
+            trace_id: vec![1; 16],
+            span_id: [[1; 4], span.to_be_bytes()].concat(),
+            time_unix_nano: NANOS,
+            event_name: "gen_ai.user.message".to_owned(),
+            ..LogRecord::default()
+        };
+        record.encode_to_vec()
+    };
+    let body: bytes::Bytes = wrapped(&(0..1000).map(record).collect::<Vec<_>>()).into();
+    let answer = |limit| Signal::Logs.translate(Wire::Protobuf, &body, (NOW_MS, limit), |_| true);
+    assert_eq!(answer(200_000).unwrap_err().code, "body_too_large");
+    assert_eq!(answer(4 << 20).unwrap().rejections.count, 0);
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_none_and_the_span_is_kept() {
+    let body = |value: &str| {
+        format!(
+            r#"{{"resourceSpans": [{{"resource": {{"attributes": [{{"key": 5}}]}}, "scopeSpans": [{{
+                "scope": {{"name": "s", "version": null}}, "spans": [{{
+                "traceId": "5b8efff798038103d269b633813fc60c", "spanId": "eee19b7ec3c1b174", "parentSpanId": null,
+                "name": null, "events": null, "links": null, "status": null,
+                "startTimeUnixNano": "1714557600000000000", "endTimeUnixNano": "1714557601000000000",
+                "attributes": [{{"key": "a", "value": {value}}}, {{"key": "b", "value": {{"stringValue": "kept"}}}}]
+            }}]}}]}}]}}"#
+        )
+    };
+    for (value, expected) in [
+        (r#"{"arrayValue": {}}"#, "\"a\":[]"),
+        (r#"{"kvlistValue": {}}"#, "\"a\":{}"),
+        (
+            r#"{"arrayValue": {"values": [null, {"intValue": 1}]}}"#,
+            "\"a\":[null,1]",
+        ),
+        (r#"{"doubleValue": "NaN"}"#, "\"a\":\"NaN\""),
+        (r#"{"doubleValue": "Infinity"}"#, "\"a\":\"Infinity\""),
+        (r#"{"doubleValue": "1.5"}"#, "\"a\":1.5"),
+        (r#"{"intValue": 1e+21}"#, "\"a\":1e"),
+        (r#"{"intValue": "5"}"#, "\"a\":5"),
+        (r#"{"intValue": {}}"#, "\"metadata\":{\"b\""),
+        (r#"{"stringValue": 5}"#, "\"metadata\":{\"b\""),
+        ("null", "\"metadata\":{\"b\""),
+    ] {
+        let translation = translated(Wire::Json, body(value).into_bytes()).unwrap();
+        assert_eq!(
+            translation.rejections.count, 0,
+            "{value} {:?}",
+            translation.rejections.reported
+        );
+        let events = String::from_utf8(translation.events.to_vec()).unwrap();
+        assert!(
+            events.contains(expected) && events.contains("\"b\":\"kept\""),
+            "{value} {events}"
+        );
+    }
 }

@@ -2,16 +2,17 @@
 //!
 //! Only where each span begins and ends is found for the whole body; the spans are read one by one.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use schemas::event::EventFault;
 use schemas::fault::Fault;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Item, malformed, unreadable, within_bound};
+use super::{Item, Room, lenient, malformed, unreadable, within_bound};
 use crate::otlp::source::Source;
 
 /// A request of either kind.
@@ -39,21 +40,24 @@ struct OfScope<'a> {
 
 pub(super) fn visit<T: Item>(
     body: &Bytes,
-    visitor: &mut impl FnMut(&Source, Result<T, EventFault>) -> Result<(), Fault>,
+    room: &mut Room<impl FnMut(usize) -> bool>,
+    visitor: &mut impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let text = std::str::from_utf8(body).map_err(malformed)?;
     let Request { list } = object(text).map_err(malformed)?;
     for of_resource in list.unwrap_or_default() {
         let OfResource { resource, scopes } = object(of_resource.get()).map_err(malformed)?;
-        let resource: Option<Resource> = of_all(resource)?;
+        let resource: Option<Resource> = of_all(resource, room)?;
         let shared = Source::of_resource(&resource.unwrap_or_default());
         for of_scope in scopes.unwrap_or_default() {
             let OfScope { scope, items } = object(of_scope.get()).map_err(malformed)?;
-            let scope: Option<InstrumentationScope> = of_all(scope)?;
-            let source = shared.with_scope(&scope.unwrap_or_default());
+            let scope: Option<InstrumentationScope> = of_all(scope, room)?;
+            let source = Arc::new(shared.with_scope(&scope.unwrap_or_default()));
             for item in items.unwrap_or_default() {
-                let item = within_bound(item.get().len())
-                    .and_then(|()| object(item.get()).map_err(unreadable));
+                let item = match within_bound(item.get().len()) {
+                    Ok(()) => read(item.get(), room)?.map_err(unreadable),
+                    Err(fault) => Err(fault),
+                };
                 visitor(&source, item)?;
             }
         }
@@ -69,10 +73,28 @@ fn object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
     Err(serde::de::Error::custom("an object is needed"))
 }
 
-fn of_all<T: DeserializeOwned>(raw: Option<&RawValue>) -> Result<Option<T>, Fault> {
-    let Some(raw) = raw else { return Ok(None) };
-    if within_bound(raw.get().len()).is_err() {
-        return Err(malformed("a resource or a scope is too large"));
+/// Reads an item, as it must be written or else as it may be meant.
+fn read<T: Item>(
+    text: &str,
+    room: &mut Room<impl FnMut(usize) -> bool>,
+) -> Result<serde_json::Result<T>, Fault> {
+    // Every element is an object, so this is no fewer.
+    let elements = memchr::memchr_iter(b'{', text.as_bytes()).count();
+    room.take(text.len(), elements)?;
+    if let Ok(item) = object(text) {
+        return Ok(Ok(item));
     }
-    object(raw.get()).map(Some).map_err(malformed)
+    room.take(text.len(), elements * lenient::COST)?;
+    Ok(object(text).and_then(lenient::read))
+}
+
+/// What stands before many spans. One that cannot be read says nothing; the spans behind it are still good.
+fn of_all<T: Item>(
+    raw: Option<&RawValue>,
+    room: &mut Room<impl FnMut(usize) -> bool>,
+) -> Result<Option<T>, Fault> {
+    match raw {
+        Some(raw) if within_bound(raw.get().len()).is_ok() => Ok(read(raw.get(), room)?.ok()),
+        _ => Ok(None),
+    }
 }

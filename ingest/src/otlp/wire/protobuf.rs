@@ -3,15 +3,17 @@
 //! The numbers are those of opentelemetry-proto; they are the same for traces and for logs: 1 is the list of a
 //! request, in it 1 the resource and 2 the scopes, in those 1 the scope and 2 the spans or records.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use schemas::event::EventFault;
 use schemas::fault::Fault;
 
-use super::{Item, malformed, unreadable, within_bound};
+use super::room;
+use super::{Item, Room, malformed, unreadable, within_bound};
 use crate::otlp::source::Source;
 
 const REQUEST_LIST: u32 = 1;
@@ -22,20 +24,26 @@ const ITEMS: u32 = 2;
 
 pub(super) fn visit<T: Item>(
     body: &Bytes,
-    visitor: &mut impl FnMut(&Source, Result<T, EventFault>) -> Result<(), Fault>,
+    room: &mut Room<impl FnMut(usize) -> bool>,
+    visitor: &mut impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     for of_resource in Messages::of(body, REQUEST_LIST) {
         let of_resource = of_resource?;
-        let resource: Option<Resource> = last(&of_resource, RESOURCE)?;
+        let resource: Option<Resource> = last(&of_resource, RESOURCE, room)?;
         let shared = Source::of_resource(&resource.unwrap_or_default());
         for of_scope in Messages::of(&of_resource, SCOPES) {
             let of_scope = of_scope?;
-            let scope: Option<InstrumentationScope> = last(&of_scope, SCOPE)?;
-            let source = shared.with_scope(&scope.unwrap_or_default());
+            let scope: Option<InstrumentationScope> = last(&of_scope, SCOPE, room)?;
+            let source = Arc::new(shared.with_scope(&scope.unwrap_or_default()));
             for item in Messages::of(&of_scope, ITEMS) {
                 let item = item?;
-                let item =
-                    within_bound(item.len()).and_then(|()| T::decode(item).map_err(unreadable));
+                let item = match within_bound(item.len()) {
+                    Ok(()) => {
+                        room.take(item.len(), room::elements(T::SHAPE, &item))?;
+                        T::decode(item).map_err(unreadable)
+                    }
+                    Err(fault) => Err(fault),
+                };
                 visitor(&source, item)?;
             }
         }
@@ -43,18 +51,23 @@ pub(super) fn visit<T: Item>(
     Ok(())
 }
 
-/// The last message under a number: which is the one that counts, should there be several.
-fn last<T: Message + Default>(bytes: &Bytes, number: u32) -> Result<Option<T>, Fault> {
+/// The last message under a number: which is the one that counts, should there be several. One that cannot be read
+/// says nothing; the spans behind it are still good.
+fn last<T: Item>(
+    bytes: &Bytes,
+    number: u32,
+    room: &mut Room<impl FnMut(usize) -> bool>,
+) -> Result<Option<T>, Fault> {
     let mut found = None;
     for message in Messages::of(bytes, number) {
         found = Some(message?);
     }
     match found {
         Some(bytes) if within_bound(bytes.len()).is_ok() => {
-            T::decode(bytes).map(Some).map_err(malformed)
+            room.take(bytes.len(), room::elements(T::SHAPE, &bytes))?;
+            Ok(T::decode(bytes).ok())
         }
-        Some(_) => Err(malformed("a resource or a scope is too large")),
-        None => Ok(None),
+        _ => Ok(None),
     }
 }
 

@@ -1,0 +1,101 @@
+//! The memory that an item takes once it is read: two bytes of an empty attribute become a hundred.
+
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use schemas::fault::Fault;
+
+use crate::body;
+
+/// Bytes that an element of a list takes at most, as a message and as JSON: a link, twice while its list grows.
+const ELEMENT_BYTES: usize = 256;
+/// How deep messages are read into each other: prost's own bound.
+const DEPTH: usize = 100;
+
+/// What is reserved for the item that is read now: one at a time is in memory, so that it is the largest that counts.
+pub(crate) struct Room<R> {
+    reserve: R,
+    taken: usize,
+}
+
+impl<R: FnMut(usize) -> bool> Room<R> {
+    /// Room that `reserve` gives, or does not.
+    pub(crate) fn new(reserve: R) -> Self {
+        Self { reserve, taken: 0 }
+    }
+
+    /// For an item of so many bytes with so many elements.
+    ///
+    /// # Errors
+    /// 503 when there is no memory for it now.
+    pub(super) fn take(&mut self, bytes: usize, elements: usize) -> Result<(), Fault> {
+        let needed = bytes.saturating_add(elements.saturating_mul(ELEMENT_BYTES));
+        let more = needed.saturating_sub(self.taken);
+        if more > 0 && !(self.reserve)(more) {
+            return Err(body::no_memory());
+        }
+        self.taken += more;
+        Ok(())
+    }
+}
+
+/// A message that has lists, or is an element of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    Span,
+    Record,
+    Resource,
+    Scope,
+    Event,
+    Link,
+    Pair,
+    Value,
+    List,
+    Pairs,
+}
+
+impl Shape {
+    /// What stands under a number; the numbers are those of opentelemetry-proto.
+    fn child(self, number: u32) -> Option<Self> {
+        Some(match (self, number) {
+            (Self::Span, 9) | (Self::Record, 6) | (Self::Resource, 1) => Self::Pair,
+            (Self::Scope | Self::Event, 3) | (Self::Link, 4) | (Self::Pairs, 1) => Self::Pair,
+            (Self::Span, 11) => Self::Event,
+            (Self::Span, 13) => Self::Link,
+            (Self::Record, 5) | (Self::Pair, 2) | (Self::List, 1) => Self::Value,
+            (Self::Value, 5) => Self::List,
+            (Self::Value, 6) => Self::Pairs,
+            _ => return None,
+        })
+    }
+}
+
+/// How many elements a message holds, at any depth. Of one that is broken those before the break.
+pub(super) fn elements(shape: Shape, bytes: &[u8]) -> usize {
+    let mut count = 0;
+    count_elements((shape, bytes), DEPTH, &mut count);
+    count
+}
+
+fn count_elements((shape, mut rest): (Shape, &[u8]), depth: usize, count: &mut usize) {
+    while !rest.is_empty() {
+        let Ok((number, wire_type)) = decode_key(&mut rest) else {
+            return;
+        };
+        let child = shape
+            .child(number)
+            .filter(|_| depth > 0 && wire_type == WireType::LengthDelimited);
+        let Some(child) = child else {
+            match skip_field(wire_type, number, &mut rest, DecodeContext::default()) {
+                Ok(()) => continue,
+                Err(_) => return,
+            }
+        };
+        let length = decode_varint(&mut rest).ok();
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        let Some((inner, behind)) = length.and_then(|length| rest.split_at_checked(length)) else {
+            return;
+        };
+        *count += 1;
+        count_elements((child, inner), depth - 1, count);
+        rest = behind;
+    }
+}
