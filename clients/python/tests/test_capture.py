@@ -1,5 +1,7 @@
 """What is kept of values: the same as the value where it is small, bounded where it is large, and never an error."""
 
+import array
+import collections
 import dataclasses
 import datetime
 import decimal
@@ -238,3 +240,39 @@ def test_objects_go_the_fast_way_and_each_is_looked_at_once(value, monkeypatch):
 def test_many_small_objects_are_kept():
     made = kept([Point(number) for number in range(1_000)], 1 << 18)
     assert made == [{"x": number, "inner": None} for number in range(1_000)]
+
+
+class Table(collections.abc.Sequence):
+    """As long as a table of a database: each row is fetched when it is asked for."""
+
+    def __init__(self):
+        self.fetched = 0
+
+    def __len__(self):
+        return 1_000_000
+
+    def __getitem__(self, place):
+        if place >= len(self):
+            raise IndexError
+        self.fetched += 1
+        return place
+
+
+def test_containers_are_read_no_further_than_they_are_kept():
+    parts = range(1_000_000)
+    for value in (collections.deque(parts), dict.fromkeys(parts).keys(), dict.fromkeys(parts).values(), Table()):
+        made = kept([value], 1 << 20)[0]
+        kind = type(value).__name__
+        assert isinstance(made, list) and len(made) <= capture.NODES + 1 and "cut" in made[-1], kind
+    fetched = value.fetched
+    assert fetched <= capture.NODES + 2
+    assert kept(array.array("i", [0]) * 1_000_000) == "<array of 1000000>"
+    assert kept(array.array("i", [1, 2])) == "array('i', [1, 2])"
+    assert kept(parts) == "range(0, 1000000)"
+
+
+def test_containers_are_kept_by_their_parts():
+    pairs = {"a": 1, "b": 2}
+    assert kept(collections.deque([1, {"a": 2}])) == [1, {"a": 2}]
+    assert kept([pairs.keys(), pairs.values(), pairs.items()]) == [["a", "b"], [1, 2], [["a", 1], ["b", 2]]]
+    assert kept(collections.UserList([1, 2])) == [1, 2] and kept(collections.UserString("text")) == "text"

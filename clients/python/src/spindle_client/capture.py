@@ -17,8 +17,11 @@ import os
 import pickle
 import sys
 import uuid
-from collections.abc import Iterable, Mapping
+from array import array
+from collections import UserString
+from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
 from itertools import islice
+from types import WrapperDescriptorType
 from typing import Any, Union
 
 DEPTH = 24
@@ -31,6 +34,9 @@ REPR_CHARS = 2_000
 """Characters of how an unknown object describes itself."""
 PLAIN_BYTES = 100
 """About what a `Plain` takes in memory beside its value."""
+REPR_PARTS = 1_000
+"""Parts of a built-in container up to which it may describe itself."""
+_WALKED: Any = (Sequence, Set, MappingView)
 _SMALL = 16
 _ATOMS = frozenset((str, int, float, bool, type(None)))
 
@@ -250,6 +256,16 @@ class _Walk:
         fields = _fields_of(value, kind)
         if fields is not None:
             return self._pairs(fields, depth)
+        if isinstance(value, UserString):
+            return self._text(value.data)
+        # The `repr` of a container is as long as that is, and is made whole before it can be cut.
+        if isinstance(value, _WALKED) and kind is not range and not isinstance(value, array):
+            return self._items(value, depth)
+        # Not asked of what is written in Python: there `len` may fetch a table from a database.
+        if kind is not range and isinstance(getattr(kind, "__len__", None), WrapperDescriptorType):
+            count = len(value)
+            if count > REPR_PARTS:
+                return f"<{kind.__name__} of {count}>"
         text = repr(value)
         return self._text(text if len(text) <= REPR_CHARS else cut_text(text, REPR_CHARS))
 
