@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
+import traceback
 
 import pytest
 
@@ -173,6 +174,39 @@ def test_an_error_is_reported_and_goes_on(client, reported):
     error = failed(reported["failing"])["error"]
     assert (error["name"], error["message"]) == ("LookupError", "no such city")
     assert "raise LookupError" in error["stack"]
+
+
+def test_a_stack_is_written_in_the_background_as_python_writes_it(client, reported, monkeypatch):
+    formatted_in = set()
+    original = traceback.StackSummary.format
+
+    def watched(self, **options):
+        formatted_in.add(threading.current_thread().name)
+        return original(self, **options)
+
+    monkeypatch.setattr(traceback.StackSummary, "format", watched)
+
+    def deep(levels):
+        if levels:
+            deep(levels - 1)
+        else:
+            raise LookupError("no such city")
+
+    with pytest.raises(LookupError), client.tool("failing"):
+        deep(40)
+    written = failed(reported["failing"])["error"]["stack"]
+    assert formatted_in == {"spindle-client"}
+    lines = written.splitlines()
+    assert lines[0] == "Traceback (most recent call last):" and lines[-1] == "LookupError: no such city"
+    # The last 32 of 42 frames, as Python shortens them.
+    assert written.count(", in deep\n") == 4 and "Previous line repeated 28 more times" in written
+    assert lines[-3].startswith(f'  File "{__file__}", line ') and lines[-2] == '    raise LookupError("no such city")'
+
+
+def test_an_error_of_syntax_says_where_it_is(client, reported):
+    with pytest.raises(SyntaxError), client.tool("syntax"):
+        compile("a b", "rule.txt", "exec")
+    assert "rule.txt" in failed(reported["syntax"])["error"]["stack"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])

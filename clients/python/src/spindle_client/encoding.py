@@ -8,7 +8,7 @@ import json
 import os
 from datetime import datetime, timezone
 
-from . import capture
+from . import capture, stack
 from .buffer import Event
 
 NAME_BYTES = 480
@@ -48,6 +48,9 @@ class Encoder:
         for name in FROZEN:
             if name in made:
                 made[name] = capture.thaw(made[name], self._value_bytes)
+        error = made.get("error")
+        if error is not None and "stack" in error:
+            made["error"] = {**error, "stack": stack.written(error["stack"])}
         # Halves of surrogate pairs are text in Python and nowhere else.
         line = _encode(made).encode("utf-8", "replace")
         if len(line) > self._event_bytes:

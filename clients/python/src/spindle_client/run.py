@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import traceback
 from collections.abc import Iterable
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import capture
+from . import capture, stack
 from .encoding import TAGS, bounded
 from .scope import OUTSIDE, Scope
 
@@ -21,8 +20,6 @@ NOTHING: Any = object()
 """No input at all, as opposed to the input None."""
 COUNT_MOST = 1 << 53
 """Tokens the server can count."""
-STACK_CHARS = 8_000
-"""Characters of a stack that are kept: its end, where the error is."""
 MESSAGE_CHARS = 8_000
 
 _random = random.Random(os.urandom(32))
@@ -248,19 +245,17 @@ def unite(tags: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*tags, *(bounded(tag) for tag in more)]))[:TAGS]
 
 
-def described(error: object) -> dict[str, str]:
-    """An error as the server shows it."""
+def described(error: object) -> dict[str, Any]:
+    """An error as the server shows it, with its stack as it was taken."""
     if not isinstance(error, BaseException):
         return {"message": capture.cut_long(str(error), MESSAGE_CHARS)}
     try:
         message = str(error)
     except Exception:
         message = "its message cannot be read"
-    said = {"name": type(error).__name__, "message": capture.cut_long(message, MESSAGE_CHARS)}
+    said: dict[str, Any] = {"name": type(error).__name__, "message": capture.cut_long(message, MESSAGE_CHARS)}
     try:
-        # Without the values of variables, and without what other errors led to this one.
-        stack = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-32, chain=False))
-        said["stack"] = stack[-STACK_CHARS:]
+        said["stack"] = stack.taken(error, said["message"])
     except Exception:
         pass
     return said
