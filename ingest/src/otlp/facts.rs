@@ -56,6 +56,7 @@ impl<'a> Facts<'a> {
         openinference::read(attributes, &mut facts);
         gen_ai::read(attributes, &mut facts);
         traceloop::read(attributes, &mut facts);
+        openinference::read_completion(attributes, &mut facts);
         facts
     }
 

@@ -110,7 +110,12 @@ impl Runs {
             .entry(format!("{trace_id}{run_id}"))
             .or_insert(next);
         if place == next {
-            self.bytes += RUN_BYTES;
+            // Runs of one scope share it.
+            let is_shared = self
+                .runs
+                .last()
+                .is_some_and(|run| Arc::ptr_eq(&run.source, source));
+            self.bytes += RUN_BYTES + if is_shared { 0 } else { source.bytes() };
             self.runs.push(Run {
                 trace_id,
                 run_id,

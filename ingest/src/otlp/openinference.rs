@@ -2,6 +2,8 @@
 //!
 //! Names: Arize-ai/openinference, spec/semantic_conventions.md; shapes: the captures in `tests/captures`.
 
+use serde_json::{Value, json};
+
 use super::attributes::Attributes;
 use super::facts::Facts;
 use super::flattened::restored;
@@ -82,6 +84,32 @@ pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
         .output
         .take()
         .or_else(|| found_documents().map(Json::from));
+}
+
+/// A call of the former kind, a text continued, where nothing else was said.
+pub(crate) fn read_completion(attributes: &Attributes<'_>, facts: &mut Facts<'_>) {
+    for (prefix, field, role, said) in [
+        ("llm.prompts.", "prompt", "user", &mut facts.said.input),
+        (
+            "llm.choices.",
+            "completion",
+            "assistant",
+            &mut facts.said.output,
+        ),
+    ] {
+        if !said.is_empty() {
+            continue;
+        }
+        let Some(Value::Array(list)) = restored(attributes.under(prefix)) else {
+            continue;
+        };
+        let texts = list.into_iter().filter_map(|mut one| {
+            let text = one.get_mut(field)?.get_mut("text")?.take();
+            text.is_string()
+                .then(|| json!({"role": role, "content": text}))
+        });
+        said.extend(texts);
+    }
 }
 
 /// A value with the type it is said to have: JSON is read, and so is what is not said to be plain text and looks like

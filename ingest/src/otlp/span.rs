@@ -1,5 +1,7 @@
 //! A span as two events of a run: its start and its end.
 
+use std::borrow::Cow;
+
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
@@ -86,14 +88,16 @@ pub(crate) fn write(
         None if facts.kind == "agent" => Some(name.into()),
         agent => agent,
     };
-    start.user_email = context.user.clone();
-    start.thread_id = context.thread.clone();
+    let of_source = |text: &'_ Option<String>| text.clone().map(Cow::from);
+    start.user_email = context.user.clone().or_else(|| of_source(&source.user));
+    start.thread_id = context.thread.clone().or_else(|| of_source(&source.thread));
     start.tags.clone_from(&context.tags);
     start
         .metadata
         .insert("trace_id", Json::Text((&trace_id).into()));
     source.add_to(&mut start.metadata);
     start.metadata.insert_rest(&attributes);
+    source.add_others_to(&mut start.metadata);
     start.metadata.count_left_out(span.dropped_attributes_count);
     add_kind(&mut start.metadata, span.kind);
     add_links(&mut end.metadata, span);

@@ -532,3 +532,17 @@ fn times_and_ids_are_what_they_must_be() {
     root.parent_span_id = vec![0; 8];
     assert_eq!(events(&root)[0].get("parent_run_id"), None);
 }
+
+#[test]
+fn a_text_that_was_continued_is_input_and_output() {
+    check(
+        json!({
+            "openinference.span.kind": "LLM", "llm.prompts.0.prompt.text": "Once", "llm.choices.0.completion.text": "upon",
+            "llm.choices.1": 5,
+        }),
+        [
+            json!({"name": "step_start", "type": "llm", "input": [{"role": "user", "content": "Once"}]}),
+            json!({"name": "step_end", "type": "llm", "output": {"role": "assistant", "content": "upon"}}),
+        ],
+    );
+}
