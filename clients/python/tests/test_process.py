@@ -6,6 +6,8 @@ import pytest
 
 REPORTS = """
 import os, signal, sys, threading, time
+# Whoever runs tests in the background has this signal ignored, and so would this program.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import spindle_client as spindle
 for number in range(30):
     spindle.chat("user", str(number), "talk")
