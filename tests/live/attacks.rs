@@ -1,0 +1,1 @@
+//! Attacks that worked once, each small and bounded, against the real binary. `docs/guide/security.md` has the threat model.
