@@ -1,15 +1,20 @@
 //! The one way to read: bounded in rows, memory and time, cancelled with its future (Q1).
 
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use clickhouse::query::{Query, RowCursor};
 use clickhouse::{Row, RowOwned, RowRead};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
 
 use crate::client::Store;
 use crate::cluster::reads_small_tables;
 use crate::error::StoreError;
+
+/// A little longer than the server's own limit, so that the server's answer is the one that is seen.
+const CLIENT_GRACE: Duration = Duration::from_secs(2);
 
 /// What one read may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +150,9 @@ impl BoundedQuery {
     }
 
     /// The rows one by one, for answers that should not be held in memory. Waits for a free connection (X1).
+    ///
+    /// The time limit covers all rows, the caller's work between them included: an engine that never answers holds no
+    /// reader (Q1).
     pub async fn cursor<T: Row>(self) -> Result<Cursor<T>, StoreError> {
         let reads = self.store.reads.clone();
         let permit = reads
@@ -157,17 +165,19 @@ impl BoundedQuery {
             failed: false,
         };
         watch.store.metrics.queries_active.inc();
+        let limit = self.time + CLIENT_GRACE;
         let rows = self.query.fetch::<T>()?;
         Ok(Cursor {
             rows,
             watch,
+            limit,
+            over: Box::pin(tokio::time::sleep(limit)),
             _permit: permit,
         })
     }
 
-    /// A little longer than the server's own limit, so that the server's answer is the one that is seen.
     fn client_limit(&self) -> Duration {
-        self.time + Duration::from_secs(2)
+        self.time + CLIENT_GRACE
     }
 }
 
@@ -184,6 +194,9 @@ async fn within<T>(
 pub struct Cursor<T> {
     rows: RowCursor<T>,
     watch: Watch,
+    /// From the start of the query to its last row.
+    limit: Duration,
+    over: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -193,13 +206,15 @@ impl<T: Row> Cursor<T> {
     where
         T: RowRead,
     {
-        match self.rows.next().await {
-            Ok(row) => Ok(row),
-            Err(error) => {
-                self.watch.failed = true;
-                Err(error.into())
-            }
+        let row = tokio::select! {
+            biased;
+            row = self.rows.next() => row.map_err(StoreError::from),
+            () = &mut self.over => Err(StoreError::TimedOut(self.limit)),
+        };
+        if row.is_err() {
+            self.watch.failed = true;
         }
+        row
     }
 }
 
