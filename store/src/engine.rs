@@ -7,11 +7,16 @@
 mod child;
 mod files;
 mod library;
+mod login;
 mod output;
+mod port;
+mod probe;
 mod supervisor;
+mod users;
 
 pub use child::run;
 pub use library::LIBRARY_VARIABLE;
+pub use probe::Liveness;
 pub use supervisor::{Engine, EngineConfig, Program};
 
 use std::path::{Path, PathBuf};

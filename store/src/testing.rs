@@ -7,6 +7,7 @@ mod shards;
 
 use std::ffi::OsString;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use prometheus::Registry;
@@ -53,6 +54,7 @@ pub fn engine() -> Result<&'static Engine, StoreError> {
         sweep();
         let folder = std::env::temp_dir().join(format!("{FOLDER_PREFIX}{}", std::process::id()));
         let start = || {
+            answer_ping(&folder)?;
             let config = EngineConfig {
                 memory_bytes: 2 << 30,
                 ..EngineConfig::new(program()?, folder)
@@ -64,6 +66,32 @@ pub fn engine() -> Result<&'static Engine, StoreError> {
     started
         .as_ref()
         .map_err(|error| StoreError::Engine(error.clone()))
+}
+
+/// Lets the engine in this folder answer `/ping`, from its next start on: a server of one's own does, and replicas are
+/// found by it.
+fn answer_ping(folder: &Path) -> Result<(), StoreError> {
+    let handlers = "<clickhouse><http_handlers><rule_ping><methods>GET</methods><url>/ping</url>\
+                    <handler><type>ping</type></handler></rule_ping></http_handlers></clickhouse>\n";
+    write_override(&folder.join("config.d"), "ping.xml", handlers)
+}
+
+/// Lets the user of the engine in this folder do everything, from the engine's next start on: for what a server of
+/// one's own allows and the embedded engine does not.
+pub fn grant_everything(folder: &Path) -> Result<(), StoreError> {
+    let user = crate::engine::USER;
+    let users = format!(
+        "<clickhouse><users><{user}><grants replace=\"replace\"><query>GRANT ALL ON *.*</query></grants>\
+         </{user}></users></clickhouse>\n"
+    );
+    write_override(&folder.join("users.d"), "everything.xml", &users)
+}
+
+fn write_override(folder: &Path, name: &str, content: &str) -> Result<(), StoreError> {
+    let path = folder.join(name);
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, content))
+        .map_err(|error| StoreError::file(&path, error))
 }
 
 /// Removes the folders of test processes that are gone: a process cannot remove what its own engine still uses.

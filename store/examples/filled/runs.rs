@@ -66,6 +66,7 @@ pub(crate) async fn open(runs: u64, folder: PathBuf) -> Result<Filled, Failure> 
         path: std::env::current_exe()?,
         arguments: vec!["engine".into()],
     };
+    store::testing::grant_everything(&folder)?;
     let engine = Engine::start(EngineConfig::new(program, folder), metrics.clone())?;
     let config = StoreConfig {
         // A machine that does other things too gives slow numbers, not none.

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process;
 
-use super::{ChildSettings, EXIT_ENDED, EXIT_LOCKED, EXIT_UNUSABLE, files, library};
+use super::{ChildSettings, EXIT_ENDED, EXIT_LOCKED, EXIT_UNUSABLE, files, library, login};
 
 /// About a third of the share of a thread of the server when both want the same core.
 const NICENESS: i32 = 5;
@@ -46,7 +46,10 @@ fn prepare() -> Result<(std::path::PathBuf, Vec<String>), String> {
             process::exit(EXIT_LOCKED);
         }
     }
-    let config = files::write_settings(folder, settings.memory_bytes).map_err(cannot)?;
+    let login_url = login::allow_one()
+        .map_err(|error| format!("cannot listen for the local session's login: {error}"))?;
+    let config =
+        files::write_settings(folder, settings.memory_bytes, &login_url).map_err(cannot)?;
     let arguments = [
         "clickhouse",
         "--path",
@@ -59,7 +62,7 @@ fn prepare() -> Result<(std::path::PathBuf, Vec<String>), String> {
         "127.0.0.1",
         "--http_port",
         &settings.port.to_string(),
-        // A local session opens the HTTP port and then counts for ever.
+        // A local session opens the HTTP port and then counts for ever. A port that cannot be opened ends it.
         "--query",
         "SYSTEM START LISTEN HTTP; SELECT count() FROM system.numbers WHERE NOT ignore(sleepEachRow(1)) \
          SETTINGS max_block_size = 1",

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use super::password_path;
+use super::users::{SESSION_LOGIN, users_xml};
+use super::{USER, password_path};
 use crate::config::Secret;
 
 /// How long a new child waits for an old one on the same folder to be gone: a killed process gives its memory
@@ -72,49 +73,44 @@ pub(super) fn lock(data_dir: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Writes the settings and users of the engine; returns the path of the settings.
-pub(super) fn write_settings(data_dir: &Path, memory_bytes: u64) -> io::Result<PathBuf> {
+/// Writes the settings and users of the engine; returns the path of the settings. `login_url` is asked about logins
+/// of the local session's user.
+pub(super) fn write_settings(
+    data_dir: &Path,
+    memory_bytes: u64,
+    login_url: &str,
+) -> io::Result<PathBuf> {
     let users = data_dir.join("users.xml");
     let settings = data_dir.join("config.xml");
     let hash = hex::encode(Sha256::digest(password(data_dir)?.reveal()));
     write_private(&users, users_xml(&hash).as_bytes())?;
-    write_private(&settings, config_xml(&users, memory_bytes).as_bytes())?;
+    let config = config_xml(&users, memory_bytes, login_url);
+    write_private(&settings, config.as_bytes())?;
     Ok(settings)
-}
-
-/// `default` is the local session's own user and can be used by anyone on this machine, so it may do nothing but
-/// what that session does. `spindle` owns the data.
-fn users_xml(password_hash: &str) -> String {
-    format!(
-        "<clickhouse>
-  <profiles><default/></profiles>
-  <quotas><default/></quotas>
-  <users>
-    <default>
-      <password></password>
-      <networks><ip>127.0.0.1</ip></networks>
-      <profile>default</profile><quota>default</quota>
-      <grants><query>GRANT SYSTEM LISTEN ON *.*</query><query>GRANT SELECT ON system.numbers</query></grants>
-    </default>
-    <{user}>
-      <password_sha256_hex>{password_hash}</password_sha256_hex>
-      <networks><ip>127.0.0.1</ip></networks>
-      <profile>default</profile><quota>default</quota>
-      <access_management>0</access_management>
-    </{user}>
-  </users>
-</clickhouse>
-",
-        user = super::USER
-    )
 }
 
 /// Sized for a small machine shared with the rest of the server; reasons and measurements are in
 /// docs/decisions/0002-embedded-engine.md.
-fn config_xml(users: &Path, memory_bytes: u64) -> String {
+///
+/// The listener routes nothing but queries of [`USER`]: a request that does not name it in the header, which a page
+/// in a browser cannot send, finds no handler. Without `<defaults/>` there is no `/play`, `/ping`, `/dashboard` either.
+fn config_xml(users: &Path, memory_bytes: u64, login_url: &str) -> String {
     format!(
         "<clickhouse>
   <users_config>{users}</users_config>
+  <allow_no_password>0</allow_no_password>
+  <allow_plaintext_password>0</allow_plaintext_password>
+  <http_authentication_servers>
+    <{SESSION_LOGIN}><uri>{login_url}</uri><max_tries>1</max_tries></{SESSION_LOGIN}>
+  </http_authentication_servers>
+  <http_handlers>
+    <rule>
+      <methods>POST</methods>
+      <headers><X-ClickHouse-User>{USER}</X-ClickHouse-User></headers>
+      <handler><type>dynamic_query_handler</type><query_param_name>query</query_param_name></handler>
+    </rule>
+  </http_handlers>
+  <listen_reuse_port>1</listen_reuse_port>
   <max_server_memory_usage>{memory_bytes}</max_server_memory_usage>
   <mark_cache_size>67108864</mark_cache_size>
   <index_mark_cache_size>16777216</index_mark_cache_size>
@@ -156,7 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = password(folder.path()).unwrap();
         assert_eq!(password(folder.path()).unwrap(), first);
-        write_settings(folder.path(), 1 << 30).unwrap();
+        write_settings(folder.path(), 1 << 30, "http://127.0.0.1:1/").unwrap();
         for name in ["users.xml", "config.xml"] {
             assert!(
                 !fs::read_to_string(folder.path().join(name))
@@ -171,7 +167,7 @@ mod tests {
     fn files_are_for_their_owner_only() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
-        write_settings(folder.path(), 1 << 30).unwrap();
+        write_settings(folder.path(), 1 << 30, "http://127.0.0.1:1/").unwrap();
         for name in ["users.xml", "config.xml", "password"] {
             let mode = fs::metadata(folder.path().join(name))
                 .unwrap()

@@ -1,8 +1,6 @@
 //! Starts the engine, waits until it answers, starts it again when it dies, ends it.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,7 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::output::LastWords;
-use super::{ChildSettings, EXIT_LOCKED, EXIT_UNUSABLE, LIBRARY_VARIABLE, files, library, output};
+use super::port::ReservedPort;
+use super::probe::{Health, Liveness, Probe, Watchdog};
+use super::{ChildSettings, LIBRARY_VARIABLE, files, library, output};
 use crate::config::{Secret, StoreConfig};
 use crate::error::StoreError;
 use crate::metrics::Metrics;
@@ -25,10 +25,13 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MOST: Duration = Duration::from_secs(10);
 /// A child that lived this long is not in a crash loop.
 const STEADY: Duration = Duration::from_secs(30);
-/// Ports tried at the first start: a free port can be taken before the child has it.
-const PORT_TRIES: usize = 3;
+/// How long one question of a starting child may take.
+const READY_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the child is looked at while nothing is asked of it.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// What the child inherits of the server's environment, which holds secrets: where libraries and temporary files are,
+/// and the time zone.
+const INHERITED_VARIABLES: &[&str] = &["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TZ"];
 
 /// The program that becomes the engine: ours, with the arguments that make it call [`super::run`].
 #[derive(Clone, Debug)]
@@ -50,6 +53,8 @@ pub struct EngineConfig {
     pub library: Option<PathBuf>,
     /// Memory the engine may use before it refuses queries.
     pub memory_bytes: u64,
+    /// When it is started again because it does not answer.
+    pub liveness: Liveness,
 }
 
 impl EngineConfig {
@@ -61,6 +66,7 @@ impl EngineConfig {
             data_dir: data_dir.into(),
             library: None,
             memory_bytes: (machine / 10 * 6).max(1 << 30),
+            liveness: Liveness::default(),
         }
     }
 }
@@ -68,7 +74,8 @@ impl EngineConfig {
 /// The running engine. Dropping it ends the child.
 #[derive(Debug)]
 pub struct Engine {
-    port: u16,
+    /// Held for as long as clients may send the password to it.
+    port: ReservedPort,
     password: Secret,
     orders: Sender<Order>,
     watcher: Option<JoinHandle<()>>,
@@ -90,16 +97,23 @@ impl Engine {
         let folder = &config.data_dir;
         files::make_folder(folder).map_err(|error| StoreError::file(folder, error))?;
         let password = files::password(folder).map_err(|error| StoreError::file(folder, error))?;
+        let port = ReservedPort::new()
+            .map_err(|error| StoreError::Engine(format!("no free port on loopback: {error}")))?;
+        let probe = Probe {
+            port: port.number(),
+            password: password.clone(),
+            overrun: config.liveness.overrun,
+        };
         let (orders, inbox) = channel();
         let (report, started) = channel();
         // The child is bound to the thread that starts it (Linux ends it with that thread), so this one thread
         // starts it every time and lives as long as it may.
         let watcher = std::thread::Builder::new()
             .name("engine-watch".to_owned())
-            .spawn(move || watch(&config, &metrics, &inbox, &report))
+            .spawn(move || watch(&config, &probe, &metrics, &inbox, &report))
             .map_err(|error| StoreError::Engine(format!("cannot start a thread: {error}")))?;
         match started.recv() {
-            Ok(Ok(port)) => Ok(Self {
+            Ok(Ok(())) => Ok(Self {
                 port,
                 password,
                 orders,
@@ -112,7 +126,7 @@ impl Engine {
 
     /// Its address; the same over restarts.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://127.0.0.1:{}", self.port.number())
     }
 
     /// The settings with which a [`crate::Store`] reaches it.
@@ -163,85 +177,73 @@ struct Running {
 /// What ended a wait.
 enum Event {
     Died(ExitStatus),
+    Failed(Health),
     Stop,
 }
 
 fn watch(
     config: &EngineConfig,
+    probe: &Probe,
     metrics: &Metrics,
     inbox: &Receiver<Order>,
-    report: &Sender<Result<u16, StoreError>>,
+    report: &Sender<Result<(), StoreError>>,
 ) {
-    let (mut running, port) = match first_start(config) {
+    let start = || spawn(config, probe.port).and_then(|child| ready(child, probe));
+    let mut running = match start() {
         Ok(started) => started,
-        Err(error) => {
-            let _ = report.send(Err(error));
+        Err(message) => {
+            let _ = report.send(Err(StoreError::Engine(message)));
             return;
         }
     };
     metrics.engine_up.set(1);
-    if report.send(Ok(port)).is_err() {
+    if report.send(Ok(())).is_err() {
         return end(running);
     }
     let mut backoff = BACKOFF_FIRST;
     loop {
-        let status = match wait(&mut running, inbox) {
-            Event::Stop => break,
-            Event::Died(status) => status,
-        };
+        let watchdog = Watchdog::start(probe.clone(), config.liveness);
+        let event = wait(&mut running, &watchdog, inbox);
         metrics.engine_up.set(0);
+        match event {
+            Event::Stop => break,
+            Event::Died(status) => {
+                tracing::warn!(engine.status = %status, engine.words = running.words.get(), "the engine died; starting it again")
+            }
+            Event::Failed(health) => {
+                let message = match health {
+                    Health::Stuck => {
+                        "a read runs long past its time limit and cannot be cancelled, perhaps in a damaged part; \
+                         restarting the engine"
+                    }
+                    _ => "the engine does not answer on its port; restarting it",
+                };
+                tracing::error!("{message}");
+                kill(&mut running);
+            }
+        }
         metrics.engine_restarts.inc();
         if running.since.elapsed() > STEADY {
             backoff = BACKOFF_FIRST;
         }
-        tracing::warn!(engine.status = %status, engine.words = running.words.get(), "the engine died; starting it again");
         running = loop {
             if pause(backoff, running.child.id(), inbox) {
-                metrics.engine_up.set(0);
                 return;
             }
             backoff = (backoff * 2).min(BACKOFF_MOST);
-            match spawn(config, port).and_then(|child| ready(child, port)) {
+            match start() {
                 Ok(running) => break running,
-                Err(failure) => {
-                    tracing::error!(engine.failure = %failure.message, "the engine does not start")
+                Err(message) => {
+                    tracing::error!(engine.failure = %message, "the engine does not start")
                 }
             }
         };
         metrics.engine_up.set(1);
     }
-    metrics.engine_up.set(0);
     end(running);
 }
 
-/// Why a child did not get ready.
-struct Failure {
-    message: String,
-    /// Whether another port could help.
-    hopeless: bool,
-}
-
-fn first_start(config: &EngineConfig) -> Result<(Running, u16), StoreError> {
-    let mut last = String::new();
-    for _ in 0..PORT_TRIES {
-        let port = free_port()
-            .map_err(|error| StoreError::Engine(format!("no free port on loopback: {error}")))?;
-        match spawn(config, port).and_then(|child| ready(child, port)) {
-            Ok(running) => return Ok((running, port)),
-            Err(failure) if failure.hopeless => return Err(StoreError::Engine(failure.message)),
-            Err(failure) => last = failure.message,
-        }
-    }
-    Err(StoreError::Engine(last))
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
-}
-
-fn spawn(config: &EngineConfig, port: u16) -> Result<Running, Failure> {
+fn spawn(config: &EngineConfig, port: u16) -> Result<Running, String> {
     let settings = ChildSettings {
         data_dir: config.data_dir.clone(),
         port,
@@ -249,17 +251,19 @@ fn spawn(config: &EngineConfig, port: u16) -> Result<Running, Failure> {
         memory_bytes: config.memory_bytes,
         parent: std::process::id(),
     };
+    let inherited = INHERITED_VARIABLES
+        .iter()
+        .filter_map(|name| std::env::var_os(name).map(|value| (name, value)));
     let mut child = Command::new(&config.program.path)
         .args(&config.program.arguments)
+        .env_clear()
+        .envs(inherited)
         .envs(settings.to_variables())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| Failure {
-            message: format!("cannot start the engine: {error}"),
-            hopeless: true,
-        })?;
+        .map_err(|error| format!("cannot start the engine: {error}"))?;
     let words = child.stderr.take().map(output::forward).unwrap_or_default();
     Ok(Running {
         child,
@@ -269,54 +273,31 @@ fn spawn(config: &EngineConfig, port: u16) -> Result<Running, Failure> {
 }
 
 /// Waits until the child answers.
-fn ready(mut running: Running, port: u16) -> Result<Running, Failure> {
+fn ready(mut running: Running, probe: &Probe) -> Result<Running, String> {
     let mut pause = Duration::from_millis(10);
     while running.since.elapsed() < READY_TIMEOUT {
         if let Ok(Some(status)) = running.child.try_wait() {
-            let code = status.code();
             let words = running.words.get();
-            let message = if words.is_empty() {
-                format!("the engine ended with {status}")
-            } else {
-                words
-            };
-            return Err(Failure {
-                message,
-                hopeless: matches!(code, Some(EXIT_LOCKED | EXIT_UNUSABLE)),
+            return Err(match words.is_empty() {
+                true => format!("the engine ended with {status}"),
+                false => words,
             });
         }
-        if answers(port) {
+        if probe.ask(READY_PROBE_TIMEOUT) != Health::Silent {
             return Ok(running);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }
     end(running);
-    Err(Failure {
-        message: format!(
-            "the engine did not answer within {} s",
-            READY_TIMEOUT.as_secs()
-        ),
-        hopeless: true,
-    })
+    Err(format!(
+        "the engine did not answer within {} s",
+        READY_TIMEOUT.as_secs()
+    ))
 }
 
-/// Whether `/ping` is answered as ClickHouse answers it.
-fn answers(port: u16) -> bool {
-    let attempt = || -> io::Result<bool> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(500))?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.write_all(b"GET /ping HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n")?;
-        let mut answer = Vec::new();
-        stream.take(4096).read_to_end(&mut answer)?;
-        Ok(answer.windows(3).any(|window| window == b"Ok."))
-    };
-    attempt().unwrap_or(false)
-}
-
-/// Waits until the child dies or an order ends the wait.
-fn wait(running: &mut Running, inbox: &Receiver<Order>) -> Event {
+/// Waits until the child dies, does not answer any more, or an order ends the wait.
+fn wait(running: &mut Running, watchdog: &Watchdog, inbox: &Receiver<Order>) -> Event {
     loop {
         match inbox.recv_timeout(WATCH_INTERVAL) {
             Ok(Order::ProcessId(answer)) => drop(answer.send(running.child.id())),
@@ -325,6 +306,9 @@ fn wait(running: &mut Running, inbox: &Receiver<Order>) -> Event {
         }
         if let Ok(Some(status)) = running.child.try_wait() {
             return Event::Died(status);
+        }
+        if let Some(health) = watchdog.failure() {
+            return Event::Failed(health);
         }
     }
 }
@@ -356,6 +340,11 @@ fn end(mut running: Running) {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    kill(&mut running);
+}
+
+/// Everything answered is on disk, so nothing is lost by the end of an engine that hears no SIGTERM.
+fn kill(running: &mut Running) {
     let _ = running.child.kill();
     let _ = running.child.wait();
 }

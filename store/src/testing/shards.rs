@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use prometheus::Registry;
 
-use super::{FOLDER_PREFIX, TestDatabase, program, sweep};
+use super::{FOLDER_PREFIX, TestDatabase, grant_everything, program, sweep, write_override};
 use crate::client::Store;
 use crate::cluster::Cluster;
 use crate::config::StoreConfig;
@@ -46,11 +46,8 @@ fn start() -> Result<[Engine; 2], StoreError> {
             "<clickhouse><tcp_port>{port}</tcp_port>\
              <remote_servers><{CLUSTER}>{shards}</{CLUSTER}></remote_servers></clickhouse>\n"
         );
-        let more = folder.join("config.d");
-        let path = more.join("shards.xml");
-        std::fs::create_dir_all(&more)
-            .and_then(|()| std::fs::write(&path, settings))
-            .map_err(|error| StoreError::file(&path, error))?;
+        write_override(&folder.join("config.d"), "shards.xml", &settings)?;
+        grant_everything(folder)?;
         let config = EngineConfig {
             memory_bytes: 2 << 30,
             ..EngineConfig::new(program()?, folder)

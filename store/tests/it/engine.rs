@@ -5,8 +5,9 @@ use std::time::Duration;
 use prometheus::Registry;
 use store::Store;
 use store::credentials::Credentials;
-use store::engine::{Engine, EngineConfig};
+use store::engine::{Engine, EngineConfig, Liveness};
 use store::metrics::Metrics;
+use store::rows::EventRow;
 use store::testing::program;
 
 use crate::database;
@@ -68,8 +69,7 @@ async fn a_killed_engine_comes_back_by_itself_with_every_row() {
         .unwrap();
 
     let pid = engine.process_id().unwrap();
-    let raw = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(raw, rustix::process::Signal::KILL).unwrap();
+    signal(pid, rustix::process::Signal::KILL);
     until(async || engine.process_id() != Some(pid) || store.ping().await.is_err()).await;
     assert!(
         credentials
@@ -96,6 +96,118 @@ async fn a_killed_engine_comes_back_by_itself_with_every_row() {
         .unwrap();
     let error = store.ping().await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// An engine of its own whose supervisor is in a hurry.
+async fn start_watched(folder: &std::path::Path, metrics: &Metrics) -> Engine {
+    let liveness = Liveness {
+        interval: Duration::from_millis(200),
+        timeout: Duration::from_secs(3),
+        overrun: Duration::from_secs(1),
+        failures: 2,
+    };
+    let config = EngineConfig {
+        liveness,
+        ..EngineConfig::new(program().unwrap(), folder)
+    };
+    let metrics = metrics.clone();
+    tokio::task::spawn_blocking(move || Engine::start(config, metrics))
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_stands_still_is_started_again() {
+    // (R1)
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    let engine = start_watched(folder.path(), &metrics).await;
+    let store = Store::connect(engine.store_config("spindle"), metrics).unwrap();
+    let pid = engine.process_id().unwrap();
+    signal(pid, rustix::process::Signal::STOP);
+    until(async || engine.process_id() != Some(pid) && store.ping().await.is_ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_of_a_damaged_part_ends_for_the_client_and_for_the_engine() {
+    // (Q1) The engine looks for a flipped bit by hashing the block once for each of its bits, and cannot be cancelled.
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    let engine = start_watched(folder.path(), &metrics).await;
+    let store = Store::connect(engine.store_config("spindle"), metrics).unwrap();
+    store.migrate().await.unwrap();
+    // One compressed block of about half a megabyte: the search would take minutes.
+    let payloads: Vec<String> = (0..2)
+        .map(|_| {
+            let digits = (0..40_000).map(|_| format!("{:08x}", rand::random::<u32>()));
+            digits.collect()
+        })
+        .collect();
+    let events = payloads.iter().zip(0..).map(|(payload, n)| EventRow {
+        payload: payload.as_bytes(),
+        ..event("app", "damaged", n, NOON_MS)
+    });
+    store.insert_events(events).await.unwrap();
+    flip_two_bytes(&largest_data_file(&folder.path().join("data/store")));
+
+    let bounds = store::reads::ReadBounds {
+        time: Duration::from_secs(1),
+        ..Default::default()
+    };
+    let read = store.bounded_query_within("SELECT payload FROM events", bounds);
+    let mut rows = read.cursor::<String>().await.unwrap();
+    let error = loop {
+        match rows.next().await {
+            Ok(row) => assert!(row.is_some(), "the damage is not seen"),
+            Err(error) => break error,
+        }
+    };
+    drop(rows);
+    assert!(matches!(error, store::StoreError::TimedOut(_)), "{error}");
+    until(async || {
+        let sql =
+            "SELECT count() FROM system.processes WHERE query LIKE 'SELECT payload FROM events%'";
+        let running = store.bounded_query(sql).one::<u64>().await;
+        running.is_ok_and(|running| running == 0)
+    })
+    .await;
+}
+
+fn largest_data_file(folder: &std::path::Path) -> std::path::PathBuf {
+    let mut folders = vec![folder.to_owned()];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            match entry.file_type().unwrap().is_dir() {
+                true => folders.push(entry.path()),
+                false if entry.file_name() == "data.bin" => {
+                    files.push((entry.metadata().unwrap().len(), entry.path()))
+                }
+                false => {}
+            }
+        }
+    }
+    files.into_iter().max().unwrap().1
+}
+
+/// Two, because one would be found and named.
+fn flip_two_bytes(path: &std::path::Path) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let middle = file.metadata().unwrap().len() / 2;
+    let mut bytes = [0; 2];
+    file.read_exact_at(&mut bytes, middle).unwrap();
+    file.write_all_at(&bytes.map(|byte| !byte), middle).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
