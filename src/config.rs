@@ -292,6 +292,8 @@ fn read_ingest(from: &mut Reader) -> IngestConfig {
         keyless_body_bytes: from.size("ingest.keyless_body_bytes", kib_to_gib),
         keyless_events_per_second: rate(from, "ingest.keyless_events_per_second"),
         burst: from.duration("ingest.burst", secs(1)..=secs(3600)),
+        max_event_age: from.duration("ingest.max_event_age", secs(0)..=secs(36_600 * 86_400)),
+        old_days_per_second: rate(from, "ingest.old_days_per_second"),
     };
     for fault in config.faults() {
         from.fault(format!("`ingest`: {fault}"));

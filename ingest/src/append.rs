@@ -8,7 +8,7 @@ use eventlog::{Log, LogError, Record};
 use futures::future::join_all;
 use schemas::fault::Fault;
 use schemas::ids::ProjectId;
-use schemas::record::RecordHeader;
+use schemas::record::{OLD_DAYS_HEADER, RecordHeader};
 use schemas::start;
 
 use crate::metrics::Metrics;
@@ -75,6 +75,7 @@ impl Appender {
             project: named,
             app,
             events,
+            old_days,
             bytes,
             start,
         } = payload;
@@ -86,6 +87,10 @@ impl Appender {
             events,
         };
         let mut headers = header.encode();
+        if old_days > 0 {
+            let days = old_days.to_string().into_bytes();
+            headers.push((OLD_DAYS_HEADER.to_owned(), days));
+        }
         if let Some(start) = start {
             let start = start.encode().map_err(|error| {
                 LogError::Settings(format!("the start of a process cannot be written: {error}"))

@@ -33,6 +33,11 @@ pub struct IngestConfig {
     /// rate, and the most events it may send in one request.
     #[serde(with = "humantime_serde")]
     pub burst: Duration,
+    /// Age of the oldest events that are taken; older ones are rejected one by one. `0s` takes any.
+    #[serde(with = "humantime_serde")]
+    pub max_event_age: Duration,
+    /// Days before yesterday that one project may report in a second; 0 means no limit. Over it the answer is 429.
+    pub old_days_per_second: u32,
 }
 
 impl Default for IngestConfig {
@@ -46,6 +51,8 @@ impl Default for IngestConfig {
             keyless_body_bytes: 1 << 20,
             keyless_events_per_second: 1000,
             burst: Duration::from_secs(10),
+            max_event_age: Duration::from_secs(1100 * 24 * 60 * 60),
+            old_days_per_second: 4,
         }
     }
 }

@@ -58,7 +58,8 @@ impl IngestState {
         }
         let received = Received { bytes, reservation };
         let apps = Apps::AnyOr(app.clone(), NamedKeys::default());
-        let mut batch = Batch::read(received, Form::Events, apps).await?;
+        let mut batch =
+            Batch::read(received, Form::Events, apps, parts.config.max_event_age).await?;
         if let Some(start) = start {
             batch.carry(start);
         }

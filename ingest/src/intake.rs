@@ -2,6 +2,7 @@
 //! bounds, each event checked, the good ones appended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::request::Parts as Head;
@@ -10,6 +11,7 @@ use schemas::start::Start;
 
 use crate::auth::{self, Presented, Reporter};
 use crate::body::{self, Bounds, Encoding, Received};
+use crate::days::DayBounds;
 use crate::named_keys::NamedKeys;
 use crate::otlp::{Signal, Wire, grpc};
 use crate::plan::{self, Apps, Plan, Rejections};
@@ -69,7 +71,7 @@ pub(crate) async fn accept(
                 Form::Otlp { .. } => own,
             };
             let apps = Apps::AnyOr(reporter.default_app.clone(), keys);
-            let batch = Batch::read(received, form, apps).await?;
+            let batch = Batch::read(received, form, apps, parts.config.max_event_age).await?;
             let refused = batch.refused.count;
             let report = batch
                 .append(parts, reporter, parts.key_rates.as_ref())
@@ -80,7 +82,8 @@ pub(crate) async fn accept(
         Presented::Nothing => {
             let limit = parts.config.keyless_body_bytes;
             let (received, form) = receive(parts, head, body, format, limit).await?;
-            let batch = Batch::read(received, form, Apps::OnlyFirst).await?;
+            let max_age = parts.config.max_event_age;
+            let batch = Batch::read(received, form, Apps::OnlyFirst, max_age).await?;
             let refused = batch.refused.count;
             let app = batch
                 .plan
@@ -194,21 +197,32 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    pub(crate) async fn read(received: Received, form: Form, apps: Apps) -> Result<Self, Fault> {
-        let now_ms = chrono::Utc::now().timestamp_millis();
+    pub(crate) async fn read(
+        received: Received,
+        form: Form,
+        apps: Apps,
+        max_age: Duration,
+    ) -> Result<Self, Fault> {
+        let bounds = DayBounds::new(chrono::Utc::now().timestamp_millis(), max_age);
         let inline_bytes = match form {
             Form::Events => INLINE_BODY_BYTES,
             Form::Otlp { .. } => INLINE_OTLP_BYTES,
         };
         if received.bytes.len() <= inline_bytes {
-            return Self::read_now(received, form, &apps, now_ms);
+            return Self::read_now(received, form, &apps, bounds);
         }
         let read =
-            tokio::task::spawn_blocking(move || Self::read_now(received, form, &apps, now_ms));
+            tokio::task::spawn_blocking(move || Self::read_now(received, form, &apps, bounds));
         read.await.unwrap_or_else(|error| Err(broken_off(&error)))
     }
 
-    fn read_now(received: Received, form: Form, apps: &Apps, now_ms: i64) -> Result<Self, Fault> {
+    fn read_now(
+        received: Received,
+        form: Form,
+        apps: &Apps,
+        bounds: DayBounds,
+    ) -> Result<Self, Fault> {
+        let now_ms = bounds.now_ms;
         let Received {
             bytes,
             mut reservation,
@@ -231,7 +245,7 @@ impl Batch {
             }
         };
         Ok(Self {
-            plan: plan::plan(events, apps, now_ms)?,
+            plan: plan::plan(events, apps, &bounds)?,
             refused,
             now_ms,
             reservation,
@@ -261,10 +275,14 @@ impl Batch {
             payloads,
             accepted,
             rejections,
+            old_days,
         } = plan;
         let rejections = refused.and(rejections);
         if let Some(rates) = rates {
             rates.take(&reporter.key_id, accepted + rejections.count)?;
+        }
+        if let Some(rates) = &parts.old_days {
+            rates.take(reporter.project.as_str(), &old_days)?;
         }
         let project = reporter.project.clone();
         let by_project: Vec<_> = payloads

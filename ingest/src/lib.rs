@@ -26,6 +26,7 @@ mod append;
 mod auth;
 mod body;
 mod config;
+mod days;
 mod error;
 mod in_flight;
 mod inside;

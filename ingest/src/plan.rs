@@ -1,7 +1,7 @@
 //! What becomes of a body: pure, from bytes to the payloads of log records and the list of rejections.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 use schemas::batch;
@@ -13,6 +13,7 @@ use schemas::start::Start;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::days::{self, DayBounds};
 use crate::named_keys::NamedKeys;
 
 const PAYLOAD_HEAD: &[u8] = b"{\"events\":[";
@@ -34,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) payloads: Vec<Payload>,
     pub(crate) accepted: usize,
     pub(crate) rejections: Rejections,
+    /// Days before yesterday that the good events lie on, as days since 1970.
+    pub(crate) old_days: Vec<i64>,
 }
 
 /// What one log record will carry.
@@ -43,6 +46,8 @@ pub(crate) struct Payload {
     pub(crate) project: Option<ProjectId>,
     pub(crate) app: AppId,
     pub(crate) events: u32,
+    /// Days before yesterday that its events lie on.
+    pub(crate) old_days: usize,
     /// `{"events": [...]}`.
     pub(crate) bytes: Bytes,
     /// The start of a process that its event reports, if it does: never from a client.
@@ -98,6 +103,24 @@ impl Rejections {
         }
     }
 
+    /// The same with the reported rejections in order of their events; each of the two lists is in order already.
+    fn merged(self, others: Self) -> Self {
+        let mut merged = Self {
+            reported: Vec::new(),
+            ..self
+        };
+        let mut reported = self.reported;
+        reported.extend(others.reported.iter().cloned());
+        reported.sort_by_key(|rejection| rejection.index);
+        reported.truncate(limits::REPORTED_ERRORS);
+        merged = merged.and(Self {
+            reported: Vec::new(),
+            ..others
+        });
+        merged.reported = reported;
+        merged
+    }
+
     fn count_of(&mut self, code: &'static str) -> &mut u64 {
         let place = self.by_code.iter().position(|(known, _)| *known == code);
         let place = place.unwrap_or_else(|| {
@@ -112,19 +135,25 @@ impl Rejections {
 ///
 /// A body whose events are all good and of one app becomes a payload as it is, without a copy; else the good
 /// events' own bytes are put together anew, one payload for each app, more where one would be too large for a record.
-pub(crate) fn plan(body: Bytes, apps: &Apps, now_ms: i64) -> Result<Plan, Fault> {
+pub(crate) fn plan(body: Bytes, apps: &Apps, bounds: &DayBounds) -> Result<Plan, Fault> {
     let mut sorter = Sorter::new(apps);
-    batch::visit(&body, now_ms, |slot| match slot.event {
-        Ok(event) => sorter.good(slot.index, slot.raw, event.app.as_deref()),
-        Err(fault) => sorter.rejections.add(slot.index, fault),
+    batch::visit(&body, bounds.now_ms, |slot| match slot.event {
+        Ok(ref event) => match bounds.check_age(slot.index, event.timestamp_ms) {
+            Ok(()) => sorter.good(&slot, event.app.as_deref(), days::day(event.timestamp_ms)),
+            Err(fault) => sorter.rejections.add(slot.index, fault),
+        },
+        Err(ref fault) => sorter.rejections.add(slot.index, fault.clone()),
     })?;
+    sorter.bound_days();
     let Sorter {
         owners,
         mut events,
         rejections,
         has_keys,
+        days,
         ..
     } = sorter;
+    let old_days: Vec<i64> = days.into_iter().filter(|day| bounds.is_old(*day)).collect();
     let accepted = events.len();
     let is_whole = rejections.count == 0 && !has_keys && body.len() <= limits::RECORD_BYTES;
     let payloads = match owners.as_slice() {
@@ -133,6 +162,7 @@ pub(crate) fn plan(body: Bytes, apps: &Apps, now_ms: i64) -> Result<Plan, Fault>
                 project: owner.project.clone(),
                 app: owner.app.clone(),
                 events: count(accepted),
+                old_days: old_days.len(),
                 bytes: body.clone(),
                 start: None,
             }]
@@ -141,7 +171,7 @@ pub(crate) fn plan(body: Bytes, apps: &Apps, now_ms: i64) -> Result<Plan, Fault>
             events.sort_by_key(|event| event.owner);
             events
                 .chunk_by(|a, b| a.owner == b.owner)
-                .flat_map(|of_one| copies(&owners[of_one[0].owner], of_one))
+                .flat_map(|of_one| copies(&owners[of_one[0].owner], of_one, bounds))
                 .collect()
         }
     };
@@ -149,6 +179,7 @@ pub(crate) fn plan(body: Bytes, apps: &Apps, now_ms: i64) -> Result<Plan, Fault>
         payloads,
         accepted,
         rejections,
+        old_days,
     })
 }
 
@@ -163,6 +194,10 @@ pub(crate) struct Owner {
 /// A good event: whose, by its place in the list of them, and its bytes: its own, but for one that named a key.
 struct Good<'a> {
     owner: usize,
+    /// Place in the batch.
+    index: usize,
+    /// The day it lies on, as days since 1970.
+    day: i64,
     raw: Cow<'a, str>,
 }
 
@@ -176,6 +211,9 @@ struct Sorter<'a> {
     rejections: Rejections,
     /// Whether an event names a key: the body is not kept as it is.
     has_keys: bool,
+    /// The days of all good events.
+    days: BTreeSet<i64>,
+    last_day: Option<i64>,
 }
 
 impl<'a> Sorter<'a> {
@@ -188,13 +226,16 @@ impl<'a> Sorter<'a> {
             events: Vec::new(),
             rejections: Rejections::default(),
             has_keys: false,
+            days: BTreeSet::new(),
+            last_day: None,
         }
     }
 
-    fn good(&mut self, index: usize, raw: &'a str, app: Option<&str>) {
+    fn good(&mut self, slot: &batch::Slot<'a>, app: Option<&str>, day: i64) {
+        let (index, raw) = (slot.index, slot.raw);
         let name = match (app, self.rule) {
             (Some(name), Apps::AnyOr(_, keys)) if keys.is_secret(name) => {
-                return self.named_by_key(index, raw, (name, keys));
+                return self.named_by_key((index, day), raw, (name, keys));
             }
             (Some(name), _) => name,
             (None, Apps::AnyOr(app, _)) => app.as_str(),
@@ -218,22 +259,57 @@ impl<'a> Sorter<'a> {
             Apps::OnlyFirst => Cow::Borrowed(raw),
         };
         self.has_keys |= matches!(raw, Cow::Owned(_));
-        self.keep(place, raw);
+        self.keep(place, (index, day), raw);
     }
 
     /// The key is a secret: in what is kept, the app stands in its place.
-    fn named_by_key(&mut self, index: usize, raw: &'a str, (key, keys): (&str, &NamedKeys)) {
+    fn named_by_key(
+        &mut self,
+        (index, day): (usize, i64),
+        raw: &'a str,
+        (key, keys): (&str, &NamedKeys),
+    ) {
         self.has_keys = true;
         let (Some(owner), Cow::Owned(raw)) = (keys.owner(key), keys.hidden(raw)) else {
             return self.not_allowed(index, UNKNOWN_KEY, "names an API key as its app");
         };
         let place = self.place(owner.clone());
-        self.keep(place, Cow::Owned(raw));
+        self.keep(place, (index, day), Cow::Owned(raw));
     }
 
-    fn keep(&mut self, owner: usize, raw: Cow<'a, str>) {
+    fn keep(&mut self, owner: usize, (index, day): (usize, i64), raw: Cow<'a, str>) {
         self.last = owner;
-        self.events.push(Good { owner, raw });
+        // Neighbors nearly always lie on one day.
+        if self.last_day != Some(day) {
+            self.days.insert(day);
+            self.last_day = Some(day);
+        }
+        self.events.push(Good {
+            owner,
+            index,
+            day,
+            raw,
+        });
+    }
+
+    /// Rejects the events of all but the newest [`limits::REPORT_DAYS`] days.
+    fn bound_days(&mut self) {
+        let Some(first_kept) = self.days.iter().rev().nth(limits::REPORT_DAYS - 1).copied() else {
+            return;
+        };
+        let days = self.days.len();
+        self.days = self.days.split_off(&first_kept);
+        if self.days.len() == days {
+            return;
+        }
+        let mut rejections = Rejections::default();
+        self.events.retain(|event| {
+            if event.day < first_kept {
+                rejections.add(event.index, days::too_many(event.index, days));
+            }
+            event.day >= first_kept
+        });
+        self.rejections = std::mem::take(&mut self.rejections).merged(rejections);
     }
 
     fn place(&mut self, owner: Owner) -> usize {
@@ -258,7 +334,11 @@ const NO_KEY: &str = "the request has no API key that says whose it is";
 const UNKNOWN_KEY: &str = "that key is not known, was revoked, or may not report";
 
 /// Puts events of one app together, each payload no longer than a record may be.
-fn copies<'a>(owner: &'a Owner, events: &'a [Good<'a>]) -> impl Iterator<Item = Payload> + 'a {
+fn copies<'a>(
+    owner: &'a Owner,
+    events: &'a [Good<'a>],
+    bounds: &'a DayBounds,
+) -> impl Iterator<Item = Payload> + 'a {
     let mut rest = events;
     std::iter::from_fn(move || {
         let mut bytes = PAYLOAD_HEAD.len() + PAYLOAD_TAIL.len();
@@ -287,6 +367,7 @@ fn copies<'a>(owner: &'a Owner, events: &'a [Good<'a>]) -> impl Iterator<Item = 
             project: owner.project.clone(),
             app: owner.app.clone(),
             events: count(now.len()),
+            old_days: bounds.old_days(now.iter().map(|event| event.day)),
             bytes: payload.into(),
             start: None,
         })

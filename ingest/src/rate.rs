@@ -41,6 +41,11 @@ impl Rates {
 
     /// Takes `events` from the rate of `name`, all or none.
     pub(crate) fn take(&self, name: &str, events: usize) -> Result<(), Fault> {
+        self.take_of(name, events, "events")
+    }
+
+    /// The same for a rate of something else, as the message names it.
+    pub(crate) fn take_of(&self, name: &str, events: usize, what: &str) -> Result<(), Fault> {
         let Some(events) = NonZeroU32::new(u32::try_from(events).unwrap_or(u32::MAX)) else {
             return Ok(());
         };
@@ -62,7 +67,7 @@ impl Rates {
                     ..Fault::new(
                         429,
                         "rate_limited",
-                        format!("over the rate of events; send again in {seconds} s"),
+                        format!("over the rate of {what}; send again in {seconds} s"),
                     )
                 })
             }
@@ -71,7 +76,7 @@ impl Rates {
                 413,
                 "batch_over_rate",
                 format!(
-                    "{events} events in one request; this key may send {} at once",
+                    "{events} {what} in one request; at most {} at once",
                     self.quota.burst_size()
                 ),
             )),

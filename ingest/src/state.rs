@@ -8,6 +8,7 @@ use prometheus::Registry;
 use crate::append::Appender;
 use crate::auth::Authenticator;
 use crate::config::IngestConfig;
+use crate::days::OldDays;
 use crate::error::IngestError;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
@@ -24,6 +25,7 @@ pub(crate) struct Parts {
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) key_rates: Option<Rates>,
     pub(crate) keyless_rates: Option<Rates>,
+    pub(crate) old_days: Option<OldDays>,
     pub(crate) metrics: Metrics,
 }
 
@@ -63,6 +65,7 @@ impl IngestState {
             in_flight: InFlight::new(config.in_flight_bytes, metrics.in_flight_bytes.clone()),
             key_rates: Rates::new(config.key_events_per_second, config.burst),
             keyless_rates: Rates::new(config.keyless_events_per_second, config.burst),
+            old_days: OldDays::new(config.old_days_per_second),
             metrics,
             config,
         })))

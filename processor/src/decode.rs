@@ -7,7 +7,7 @@ use schemas::batch;
 use schemas::digest::Identity;
 use schemas::event::{Event, Judgement, Message};
 use schemas::ids::EventId;
-use schemas::record::RecordHeader;
+use schemas::record::{OLD_DAYS_HEADER, RecordHeader};
 use schemas::reprice::Reprice;
 use schemas::start::Start;
 
@@ -189,6 +189,14 @@ pub fn is_moved(record: &StoredRecord) -> bool {
 /// Whether its events were processed before and come from the tables: they are counted as stored already (P4).
 pub fn is_again(record: &StoredRecord) -> bool {
     record.record.headers.iter().any(|(name, _)| name == AGAIN)
+}
+
+/// On how many days before yesterday its events lie, as ingest counted them.
+pub fn old_days(record: &StoredRecord) -> usize {
+    let header = headers(record).find(|(name, _)| *name == OLD_DAYS_HEADER);
+    header
+        .and_then(|(_, days)| std::str::from_utf8(days).ok()?.parse().ok())
+        .unwrap_or(0)
 }
 
 /// Whether the record says that relatives of runs are gone; see [`Reprice::is_anew`].

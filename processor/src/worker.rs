@@ -5,24 +5,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eventlog::{Delivery, Fetch, LogError, Member, StoredRecord};
+use schemas::ids::ProjectId;
 use tokio::sync::watch;
 
-use crate::decode;
 use crate::hot::HotRuns;
 use crate::known::Known;
 use crate::patient::Pause;
 use crate::processor::{Processor, stopped_by};
 use crate::{GROUP, ProcessorError};
+use order::{parts, weight};
 use storing::Halt;
 
+mod order;
 mod placing;
 mod refusal;
 mod storing;
 
 /// The largest record a log takes.
 const RECORD_BYTES_MAX: usize = 16 << 20;
-/// Bytes a run takes while it is priced again for each byte that names it: 3 KB for about 60.
-const REPRICE_WEIGHT: usize = 50;
 /// How long one call waits for records when there are none, before it looks around again.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 
@@ -43,6 +43,8 @@ pub(crate) struct Worker {
     placed_by: Option<u32>,
     /// Records that could not be processed since the last one that could.
     bad_in_a_row: u64,
+    /// Accepted events that are stored and not yet committed, by project.
+    uncounted: Vec<(ProjectId, u64)>,
 }
 
 /// The records somebody else may have begun to store without committing them.
@@ -52,38 +54,6 @@ struct Unproven {
     end: u64,
     /// They have no more payload bytes than this: a micro-batch is the most that anyone stores at once.
     bytes: usize,
-}
-
-/// What a record counts against the bound on a micro-batch: its bytes, and where it only names runs, what the runs
-/// will take that have to be read for it.
-fn weight(record: &StoredRecord) -> usize {
-    let bytes = record.record.payload.len();
-    if decode::is_reprice(record) {
-        bytes.saturating_mul(REPRICE_WEIGHT)
-    } else {
-        bytes
-    }
-}
-
-/// Cuts records into lists of at most this weight, in order. Nearly always one: only records that name runs weigh more
-/// than their bytes.
-fn parts(records: Vec<StoredRecord>, most: usize) -> Vec<Vec<StoredRecord>> {
-    let mut parts: Vec<Vec<StoredRecord>> = Vec::new();
-    let mut room = 0;
-    for record in records {
-        let weight = weight(&record);
-        match parts.last_mut() {
-            Some(part) if weight <= room => {
-                part.push(record);
-                room -= weight;
-            }
-            _ => {
-                parts.push(vec![record]);
-                room = most.saturating_sub(weight);
-            }
-        }
-    }
-    parts
 }
 
 /// What gathering ended with.
@@ -109,6 +79,7 @@ impl Worker {
             is_new_owner: false,
             placed_by: None,
             bad_in_a_row: 0,
+            uncounted: Vec::new(),
         }
     }
 
@@ -138,6 +109,7 @@ impl Worker {
         let mut member = self.join().await?;
         self.hot.clear();
         self.unproven.clear();
+        self.uncounted.clear();
         while !*self.stop.borrow() {
             let gathered = match self.gather(member.as_mut()).await {
                 Ok(gathered) => gathered,
@@ -151,8 +123,13 @@ impl Worker {
                 }
                 Err(error) => return Err(ProcessorError::from(error).into()),
             };
-            for records in parts(gathered.records, self.processor.config.batch_bytes) {
-                self.process(member.as_mut(), records).await?;
+            let records = self.with_care(gathered.records);
+            for part in parts(records, self.processor.config.batch_bytes) {
+                // What is not committed stays in the log.
+                if *self.stop.borrow() {
+                    return Ok(());
+                }
+                self.process(member.as_mut(), part).await?;
             }
             self.heed(gathered.then).await;
         }
@@ -210,22 +187,24 @@ impl Worker {
         }
     }
 
-    /// Whether any of these records may have been stored in part before; counts them as proven for the next time.
-    fn takes_care_of(&mut self, records: &[StoredRecord]) -> bool {
-        let mut careful = false;
-        for record in records {
+    /// The records, each with whether it may have been stored in part before; counts them as proven for the next time.
+    fn with_care(&mut self, records: Vec<StoredRecord>) -> Vec<(StoredRecord, bool)> {
+        let most = self.processor.config.batch_bytes;
+        let unproven = &mut self.unproven;
+        let careful = |record: &StoredRecord| {
             let partition = record.position.partition;
-            let Some(unproven) = self.unproven.get_mut(&partition) else {
-                continue;
+            let Some(left) = unproven.get_mut(&partition) else {
+                return false;
             };
-            let is_proven = record.position.offset >= unproven.end || unproven.bytes == 0;
-            unproven.bytes = unproven.bytes.saturating_sub(weight(record));
-            careful |= !is_proven;
+            let is_proven = record.position.offset >= left.end || left.bytes == 0;
+            left.bytes = left.bytes.saturating_sub(weight(record, most));
             if is_proven {
-                self.unproven.remove(&partition);
+                unproven.remove(&partition);
             }
-        }
-        careful
+            !is_proven
+        };
+        let careful: Vec<bool> = records.iter().map(careful).collect();
+        records.into_iter().zip(careful).collect()
     }
 
     /// Collects records until a micro-batch is full, its time is over, or something else is told.
@@ -259,7 +238,10 @@ impl Worker {
             };
             match delivery {
                 Delivery::Records(records) => {
-                    bytes += records.iter().map(weight).sum::<usize>();
+                    let weights = records
+                        .iter()
+                        .map(|record| weight(record, config.batch_bytes));
+                    bytes += weights.sum::<usize>();
                     gathered.records.extend(records);
                     deadline.get_or_insert_with(|| Instant::now() + config.batch_wait);
                 }

@@ -180,7 +180,7 @@ pub struct EventFault {
 
 impl EventFault {
     /// Every code there is, so that metrics can have them as labels.
-    pub const CODES: [&'static str; 9] = [
+    pub const CODES: [&'static str; 11] = [
         "not_an_object",
         "missing_field",
         "wrong_type",
@@ -189,6 +189,8 @@ impl EventFault {
         "too_deep",
         "event_too_large",
         "timestamp_out_of_range",
+        "timestamp_too_old",
+        "too_many_days",
         "app_not_allowed",
     ];
 }

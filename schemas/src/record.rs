@@ -11,6 +11,10 @@ use crate::timestamp::UnixMs;
 
 const VERSION: &str = "1";
 
+/// The header of a record whose events lie on days before yesterday: how many such days, as decimal text. Absent for
+/// none; processors that do not know it process the record like any other.
+pub const OLD_DAYS_HEADER: &str = "old_days";
+
 /// The headers of a record of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordHeader {

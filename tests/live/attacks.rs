@@ -1,3 +1,4 @@
 //! Attacks that worked once, each small and bounded, against the real binary. `docs/guide/security.md` has the threat model.
 
 mod engine;
+mod reports;

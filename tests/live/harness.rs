@@ -66,7 +66,8 @@ impl Setup {
             folder: TempDir::new().unwrap(),
             key: secret("key"),
             token: secret("tok"),
-            variables: Vec::new(),
+            // Events in tests have fixed times, which get older.
+            variables: vec![("SPINDLE_INGEST__MAX_EVENT_AGE".to_owned(), "0s".to_owned())],
             backing: None,
         }
     }
@@ -82,7 +83,7 @@ impl Setup {
     pub(crate) async fn unmigrated() -> Self {
         let backing = Backing::new().await;
         let mut setup = Self::new();
-        setup.variables = backing.variables();
+        setup.variables.extend(backing.variables());
         setup.backing = Some(backing);
         setup
     }

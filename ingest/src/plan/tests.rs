@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -16,12 +18,16 @@ fn body(events: &[String]) -> Bytes {
     format!(r#"{{"events":[{}]}}"#, events.join(",")).into()
 }
 
+fn bounds() -> DayBounds {
+    DayBounds::new(NOW_MS, Duration::from_secs(400 * 86_400))
+}
+
 fn any() -> Apps {
     Apps::AnyOr(AppId::new("default"), NamedKeys::default())
 }
 
 fn planned(body: &Bytes) -> Plan {
-    plan(body.clone(), &any(), NOW_MS).unwrap()
+    plan(body.clone(), &any(), &bounds()).unwrap()
 }
 
 /// The raw events a payload holds.
@@ -136,7 +142,7 @@ fn without_a_key_all_events_must_name_the_app_of_the_first() {
         event("c", None),
         event("d", Some("x")),
     ];
-    let plan = plan(body(&events), &Apps::OnlyFirst, NOW_MS).unwrap();
+    let plan = plan(body(&events), &Apps::OnlyFirst, &bounds()).unwrap();
     assert_eq!(
         raws(&plan.payloads[0]),
         [events[0].clone(), events[3].clone()]
@@ -175,7 +181,7 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] = byte;
         bytes.truncate(cut.max(1));
-        match plan(bytes.into(), &any(), NOW_MS) {
+        match plan(bytes.into(), &any(), &bounds()) {
             Ok(plan) => {
                 let kept: u32 = plan.payloads.iter().map(|payload| payload.events).sum();
                 prop_assert_eq!(kept as usize, plan.accepted);
@@ -185,4 +191,51 @@ proptest! {
             Err(fault) => prop_assert_eq!(fault.status, 400),
         }
     }
+}
+
+fn event_on(day: i64) -> String {
+    let time_ms = NOW_MS - day * 86_400_000;
+    format!(r#"{{"name":"agent_start","run_id":"r{day}","timestamp":{time_ms}}}"#)
+}
+
+#[test]
+fn events_of_all_but_the_newest_days_are_rejected_with_the_rule_and_the_way_out_x1() {
+    let mut events: Vec<String> = [50, 3].into_iter().chain(0..40).map(event_on).collect();
+    events.push("7".to_owned());
+    let plan = planned(&body(&events));
+    // The newest 31 days, one of them twice.
+    assert_eq!((plan.accepted, plan.rejections.count), (32, 11));
+    assert_eq!(plan.old_days.len(), 29, "not today and yesterday");
+    let [payload] = plan.payloads.as_slice() else {
+        panic!("{plan:?}")
+    };
+    assert_eq!((payload.events, payload.old_days), (32, 29));
+    let reported: Vec<(usize, &str)> = plan
+        .rejections
+        .reported
+        .iter()
+        .map(|rejection| (rejection.index, rejection.code))
+        .collect();
+    let expected: Vec<(usize, &str)> = [0]
+        .into_iter()
+        .chain(33..42)
+        .map(|index| (index, "too_many_days"))
+        .chain([(42, "not_an_object")])
+        .collect();
+    assert_eq!(reported, expected);
+    let message = &plan.rejections.reported[0].message;
+    assert!(message.contains("events[0]") && message.contains("31 newest of 41 days"));
+    assert!(message.contains("another report"), "{message}");
+}
+
+#[test]
+fn old_events_are_rejected_and_those_of_a_month_pass_as_they_came() {
+    let month: Vec<String> = (0..31).map(event_on).collect();
+    let whole = body(&month);
+    let plan = planned(&whole);
+    assert_eq!((plan.accepted, plan.rejections.count), (31, 0));
+    assert_eq!(plan.payloads[0].bytes.as_ptr(), whole.as_ptr());
+    let plan = planned(&body(&[event_on(399), event_on(401)]));
+    assert_eq!((plan.accepted, plan.rejections.count), (1, 1));
+    assert_eq!(plan.rejections.reported[0].code, "timestamp_too_old");
 }

@@ -122,6 +122,11 @@ pub(crate) fn tier_with(config: IngestConfig) -> Tier {
     // One partition, so that the contents are in order of arrival.
     let log = MemoryLog::new(1);
     let registry = Registry::new();
+    // Events in tests have fixed times, which get older.
+    let config = IngestConfig {
+        max_event_age: std::time::Duration::ZERO,
+        ..config
+    };
     let auth = Arc::new(FakeAuth { keyless: true });
     let state = IngestState::new(config, Arc::new(log.clone()), auth, &registry).unwrap();
     Tier {

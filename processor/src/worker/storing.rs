@@ -9,6 +9,7 @@ use store::StoreError;
 use tokio::sync::Mutex;
 
 use super::Worker;
+use super::order::Part;
 use crate::ProcessorError;
 use crate::batch::Sources;
 use crate::dead_letter;
@@ -44,27 +45,22 @@ impl From<ProcessorError> for Halt {
     }
 }
 
-/// What to commit by partition when these records are done with.
-fn next_offsets(records: &[StoredRecord]) -> BTreeMap<u32, u64> {
-    let mut next = BTreeMap::new();
-    for record in records {
-        let offset = next.entry(record.position.partition).or_insert(0);
-        *offset = record.position.offset.saturating_add(1).max(*offset);
-    }
-    next
-}
-
 impl Worker {
     /// Stores what the records say, then commits them.
     pub(super) async fn process(
         &mut self,
         member: &mut dyn Member,
-        mut records: Vec<StoredRecord>,
+        part: Part,
     ) -> Result<(), Halt> {
+        let Part {
+            mut records,
+            mut careful,
+            commit,
+            is_covered,
+        } = part;
         let started = Instant::now();
         let needs_care = |record| decode::is_settle(record) || decode::is_moved(record);
-        let mut careful = self.takes_care_of(&records) | records.iter().any(needs_care);
-        let next = next_offsets(&records);
+        careful |= records.iter().any(needs_care);
         let (_pass, stored) = loop {
             let pass = self.pass().await?;
             let misplaced = self.misplaced(&mut records);
@@ -84,11 +80,14 @@ impl Worker {
             return Err(Halt::Lost);
         }
         self.bury(&records, &stored.poison).await?;
-        let is_committed = self.commit(member, next).await?;
+        let is_committed = self.commit(member, commit).await?;
         let metrics = &self.processor.metrics;
+        self.uncounted.extend(stored.accepted);
         // What is not committed is counted by whoever commits it (P4).
-        for (project, events) in stored.accepted.iter().filter(|_| is_committed) {
-            metrics.stored_events.add(project.as_str(), *events);
+        if is_covered || !is_committed {
+            for (project, events) in self.uncounted.drain(..).filter(|_| is_committed) {
+                metrics.stored_events.add(project.as_str(), events);
+            }
         }
         metrics.batch_events.observe(stored.events as f64);
         metrics

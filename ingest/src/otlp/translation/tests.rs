@@ -1,5 +1,6 @@
 //! Any request at all.
 
+use crate::days::DayBounds;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{
     AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList,
@@ -197,7 +198,7 @@ proptest! {
         let translation = translated(Wire::Protobuf, request.encode_to_vec()).unwrap();
         prop_assert_eq!(translation.rejections.count, 0, "{:?}", translation.rejections.reported);
         let apps = Apps::AnyOr(AppId::new("main"), NamedKeys::default());
-        let plan = plan::plan(translation.events, &apps, NOW_MS).unwrap();
+        let plan = plan::plan(translation.events, &apps, &DayBounds::new(NOW_MS, std::time::Duration::ZERO)).unwrap();
         prop_assert_eq!(plan.rejections.count, 0, "{:?}", plan.rejections.reported);
         prop_assert_eq!(plan.accepted, 2 * spans);
     }
