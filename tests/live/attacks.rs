@@ -1,4 +1,5 @@
 //! Attacks that worked once, each small and bounded, against the real binary. `docs/guide/security.md` has the threat model.
 
 mod engine;
+mod numbers;
 mod reports;

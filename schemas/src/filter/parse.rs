@@ -17,6 +17,9 @@ use crate::timestamp::{UnixMs, parse_text};
 
 /// Digits after the point of a cost, as the table keeps it.
 const COST_SCALE: u32 = 18;
+/// Characters of a number that is read digit by digit: a decimal holds 29 digits, and the longest number that a program
+/// prints has some 330. The reader of decimals takes a stack frame for each leading zero unless the compiler removes it.
+const NUMBER_CHARS: usize = 512;
 const INSTANT: &str = "an ISO 8601 time such as 2026-11-20T10:00:00.000Z, with any offset, a date, or integer milliseconds since 1970";
 
 pub(super) fn run_query<'a, I>(pairs: I) -> Result<RunQuery, Fault>
@@ -231,21 +234,24 @@ fn number(value: &str) -> Option<Decimal> {
     if !(0.0..=FILTER_NUMBER_MAX as f64).contains(&approximate) {
         return None;
     }
-    let exact = if value.contains(['e', 'E']) {
-        Decimal::from_scientific(value)
+    // No decimal is exact for so many digits, and `f64` was read without recursion.
+    let exact: Option<Decimal> = if value.len() > NUMBER_CHARS {
+        None
+    } else if value.contains(['e', 'E']) {
+        Decimal::from_scientific(value).ok()
     } else {
-        value.parse()
+        value.parse().ok()
     };
     match exact {
-        Ok(number) => Some(number.abs()),
+        Some(number) => Some(number.abs()),
         // Written finer than a decimal holds, `5e-324` or `1.5e-30`: what counts is that it is above nothing.
-        Err(_) if approximate < 1e-20 => Some(if approximate == 0.0 {
+        None if approximate < 1e-20 => Some(if approximate == 0.0 {
             Decimal::ZERO
         } else {
             Decimal::new(1, Decimal::MAX_SCALE)
         }),
         // Legal for a float but not for the decimal's reader, as in `1.` or a very long mantissa with an exponent.
-        Err(_) => Decimal::from_f64_retain(approximate),
+        None => Decimal::from_f64_retain(approximate),
     }
 }
 

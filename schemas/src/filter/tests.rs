@@ -269,6 +269,20 @@ fn the_fingerprint_follows_the_question_and_not_the_page() {
     }
 }
 
+#[test]
+fn a_number_of_many_digits_is_read_without_a_stack_frame_for_each() {
+    for (text, expected) in [
+        (format!("0.5{}", "0".repeat(1_000_000)), Ok("0.5")),
+        (format!("{}7", "0".repeat(1_000_000)), Ok("7")),
+        (format!("{}1e0", "0".repeat(1_000_000)), Ok("1")),
+        ("9".repeat(1_000_000), Err(400)),
+    ] {
+        let query = read(&[("min_cost", &text)]).map_err(|fault| fault.status);
+        let cost = query.map(|query| query.filter.min_cost.unwrap().normalize());
+        assert_eq!(cost, expected.map(|text| text.parse().unwrap()));
+    }
+}
+
 proptest! {
     #[test]
     fn no_pairs_make_it_panic_and_every_refusal_is_a_400(
