@@ -2,6 +2,12 @@
 
 use serde::Serialize;
 
+/// Bytes of a message: a sentence with a field, a value and a rule. Some messages repeat what a request holds, such as
+/// the name of an unknown field, and that may be as long as the body.
+pub const MESSAGE_BYTES: usize = 2048;
+/// What stands at the end of a message that was cut.
+pub const CUT: &str = "...";
+
 /// An error as the API shows it. `message` is for a person and says what is wrong and where for 4xx; for 5xx it
 /// says nothing of the inside.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,11 +28,16 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// An error with a status, a stable code and a message.
+    /// An error with a status, a stable code and a message, which is cut at [`MESSAGE_BYTES`].
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > MESSAGE_BYTES {
+            message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+            message.push_str(CUT);
+        }
         Self {
             code,
-            message: message.into(),
+            message,
             status,
             details: None,
             retry_after_s: None,
@@ -75,5 +86,23 @@ impl Fault {
     pub fn with_details(mut self, details: serde_json::Value) -> Self {
         self.details = Some(details);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_cut_between_two_characters() {
+        let fault = Fault::new(
+            400,
+            "invalid_body",
+            format!("x{}", "é".repeat(MESSAGE_BYTES)),
+        );
+        assert_eq!(fault.message.len(), MESSAGE_BYTES - 1 + CUT.len());
+        assert!(fault.message.ends_with("é..."));
+        let whole = "x".repeat(MESSAGE_BYTES);
+        assert_eq!(Fault::not_found(&whole).message, whole);
     }
 }

@@ -12,6 +12,8 @@ use serde_json::value::RawValue;
 pub(super) const FILE_BYTES: u64 = 16 << 20;
 /// Faults told of one file: more than anyone mends at once.
 const FAULTS_TOLD: usize = 20;
+/// Characters of each: it may repeat what the file holds, such as the name of an unknown field.
+const FAULT_CHARS: usize = 400;
 
 /// The names a column or a field may have.
 const NUMBERS: [&str; 8] = [
@@ -40,9 +42,10 @@ pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 pub(super) fn read(text: &str) -> Result<Vec<Entry>, String> {
     let text = text.trim_start_matches('\u{feff}');
     let rows = match text.trim_start().starts_with(['[', '{']) {
-        true => json_rows(text)?,
-        false => csv_rows(text)?,
+        true => json_rows(text),
+        false => csv_rows(text),
     };
+    let rows = rows.map_err(|fault| brief(&fault))?;
     let mut entries = Vec::with_capacity(rows.len());
     let mut faults = Vec::new();
     let mut seen = HashSet::new();
@@ -52,11 +55,11 @@ pub(super) fn read(text: &str) -> Result<Vec<Entry>, String> {
             Ok(entry) if !seen.insert(entry.row.key.clone()) => {
                 faults.push(format!(
                     "{place}: the price of `{}` stands there twice",
-                    entry.row.key.model
+                    brief(&entry.row.key.model)
                 ));
             }
             Ok(entry) => entries.push(entry),
-            Err(fault) => faults.push(format!("{place}: {fault}")),
+            Err(fault) => faults.push(format!("{place}: {}", brief(&fault))),
         }
     }
     if faults.is_empty() {
@@ -68,6 +71,10 @@ pub(super) fn read(text: &str) -> Result<Vec<Entry>, String> {
         faults.push(format!("and {more} more"));
     }
     Err(faults.join("\n"))
+}
+
+fn brief(fault: &str) -> String {
+    fault.chars().take(FAULT_CHARS).collect()
 }
 
 /// Checks the fields of one price, of which one is the model.
@@ -254,5 +261,20 @@ mod tests {
         let faults = shown(&format!("[{many}]")).unwrap_err();
         assert_eq!(faults.lines().count(), FAULTS_TOLD + 1);
         assert!(faults.ends_with("and 80 more"));
+    }
+
+    #[test]
+    fn a_fault_repeats_little_of_a_long_file() {
+        let long = "x".repeat(100_000);
+        let row = format!(r#"{{"model":"m","{long}":1}}"#);
+        let rows = [row.as_str(); FAULTS_TOLD].join(",");
+        for text in [format!("[{rows}]"), format!("model,{long}\nm,1")] {
+            let faults = read(&text).unwrap_err();
+            assert!(
+                faults.len() < 2 * FAULTS_TOLD * FAULT_CHARS,
+                "{} bytes",
+                faults.len()
+            );
+        }
     }
 }
