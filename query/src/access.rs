@@ -3,9 +3,9 @@
 mod claims;
 pub(crate) mod cookie;
 mod identity;
-mod jwks;
-mod jwt;
-mod presented;
+pub(crate) mod jwks;
+pub(crate) mod jwt;
+pub(crate) mod presented;
 mod provider;
 mod same_site;
 #[cfg(test)]

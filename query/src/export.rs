@@ -8,7 +8,7 @@ mod csv;
 mod lines;
 mod parquet;
 mod permits;
-mod question;
+pub(crate) mod question;
 mod row;
 
 use axum::extract::State;

@@ -28,6 +28,8 @@ mod detail;
 pub mod docs;
 mod error;
 mod export;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod greeting;
 mod judge;
 mod letters;

@@ -29,7 +29,7 @@ const LARGE_BODY_BYTES: usize = 4 << 20;
 pub(crate) struct Pairs(Vec<(String, String)>);
 
 impl Pairs {
-    fn read(query: &str) -> Result<Self, Fault> {
+    pub(crate) fn read(query: &str) -> Result<Self, Fault> {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         if pairs.clone().count() > PAIRS {
             return Err(Fault::bad_request(

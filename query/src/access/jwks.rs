@@ -58,7 +58,7 @@ struct Published {
 impl KeySet {
     /// Reads a JWK set. Keys of kinds that are not known here, or not for checking signatures, are left out. `None` when
     /// it is no JWK set at all.
-    pub(super) fn read(body: &[u8]) -> Option<Self> {
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let published: Published = serde_json::from_slice(body).ok()?;
         let keys = published.keys.into_iter().filter_map(Key::of);
         Some(Self {

@@ -34,7 +34,7 @@ impl SigningAlgorithm {
 
 /// A token in its parts.
 #[derive(Debug)]
-pub(super) struct Jwt<'t> {
+pub(crate) struct Jwt<'t> {
     header: Header,
     payload: &'t str,
     /// Header and payload as they were signed.
@@ -53,7 +53,7 @@ struct Header {
 
 impl<'t> Jwt<'t> {
     /// Takes a token apart. `None` when it is something else, such as a secret of ours.
-    pub(super) fn of(token: &'t str) -> Option<Self> {
+    pub(crate) fn of(token: &'t str) -> Option<Self> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, payload) = message.split_once('.')?;
         if payload.contains('.') {
@@ -69,12 +69,12 @@ impl<'t> Jwt<'t> {
     }
 
     /// The name of the key it says that it is signed with.
-    pub(super) fn key_id(&self) -> Option<&str> {
+    pub(crate) fn key_id(&self) -> Option<&str> {
         self.header.kid.as_deref()
     }
 
     /// How it says that it is signed, if that is one of the ways that are allowed.
-    pub(super) fn algorithm(
+    pub(crate) fn algorithm(
         &self,
         allowed: &[SigningAlgorithm],
     ) -> Result<Algorithm, &'static str> {
@@ -95,7 +95,7 @@ impl<'t> Jwt<'t> {
     }
 
     /// What it claims.
-    pub(super) fn claims(&self) -> Option<Map<String, Value>> {
+    pub(crate) fn claims(&self) -> Option<Map<String, Value>> {
         let payload = URL_SAFE_NO_PAD.decode(self.payload).ok()?;
         serde_json::from_slice(&payload).ok()
     }

@@ -11,7 +11,7 @@ pub(super) const SECRET_BYTES: usize = 8 << 10;
 
 /// Reads `Authorization`: `Bearer <secret>`, `Basic` with the secret as user or password, or the bare secret.
 /// `None` without the header.
-pub(super) fn presented(headers: &HeaderMap) -> Option<Vec<String>> {
+pub(crate) fn presented(headers: &HeaderMap) -> Option<Vec<String>> {
     let text = headers
         .get(AUTHORIZATION)?
         .to_str()

@@ -4,8 +4,8 @@
 //! reading at `start.rs`; why it is done this way is in docs/decisions/0019-process-start.md.
 
 pub(crate) mod build;
-mod cursor;
-mod definition;
+pub(crate) mod cursor;
+pub(crate) mod definition;
 pub mod headers;
 pub(crate) mod instance;
 mod key;

@@ -7,15 +7,15 @@
 mod advice;
 mod comparison;
 mod flight;
-mod health_answer;
-mod history;
+pub(crate) mod health_answer;
+pub(crate) mod history;
 mod infrastructure;
 mod probe;
 mod provider;
 mod report;
 mod scanner;
 mod settings;
-mod storage;
+pub(crate) mod storage;
 mod tiers;
 
 use axum::Json;

@@ -13,7 +13,7 @@ use super::key::derived;
 const VERSION: &str = "instances/1";
 
 /// The text for the caller: the last instance of the page, of the answer to this filter.
-pub(super) fn encode(last: (UnixMs, &str), filter: &[&str]) -> String {
+pub(crate) fn encode(last: (UnixMs, &str), filter: &[&str]) -> String {
     let (started_at, uuid) = last;
     let sum = sum(&format!("{started_at} {uuid}"), filter);
     URL_SAFE_NO_PAD.encode(format!("{started_at} {uuid} {sum}"))
@@ -23,7 +23,7 @@ pub(super) fn encode(last: (UnixMs, &str), filter: &[&str]) -> String {
 ///
 /// # Errors
 /// A 400 when it is no cursor, is damaged, or belongs to another filter.
-pub(super) fn decode(text: &str, filter: &[&str]) -> Result<(UnixMs, String), Fault> {
+pub(crate) fn decode(text: &str, filter: &[&str]) -> Result<(UnixMs, String), Fault> {
     let read = || {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
         let (position, found) = text.rsplit_once(' ')?;

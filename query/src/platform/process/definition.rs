@@ -70,7 +70,7 @@ pub(crate) struct PutProcess {
 /// What is kept of a build beside its status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Definition {
+pub(crate) struct Definition {
     pub(super) workspace_id: Option<String>,
     pub(super) parent_application_id: Option<String>,
     pub(super) root_application_id: Option<String>,
@@ -99,7 +99,7 @@ impl Definition {
     ///
     /// # Errors
     /// A 400 that names what is wrong.
-    pub(super) fn of(put: PutBuild, project_id: &str, app_id: &str) -> Result<Self, Fault> {
+    pub(crate) fn of(put: PutBuild, project_id: &str, app_id: &str) -> Result<Self, Fault> {
         check_text("status", &put.status, ID_BYTES)?;
         for (field, value) in [
             ("workspaceId", &put.workspace_id),

@@ -152,7 +152,7 @@ fn read_limit(text: &str) -> Result<usize, Fault> {
         })
 }
 
-fn read_cursor(text: &str) -> Result<ScanPlace, Fault> {
+pub(crate) fn read_cursor(text: &str) -> Result<ScanPlace, Fault> {
     let read = || {
         let (at, id) = text.split_once('_')?;
         let is_time = (1..=14).contains(&at.len()) && at.bytes().all(|byte| byte.is_ascii_digit());

@@ -65,9 +65,9 @@ fn signed(storage: &StorageConfig, token: Option<&str>, now: jiff::Timestamp) ->
 
 /// Some buckets, and where the others begin.
 #[derive(Debug, PartialEq, Eq)]
-struct Page {
-    buckets: u64,
-    token: Option<String>,
+pub(crate) struct Page {
+    pub(crate) buckets: u64,
+    pub(crate) token: Option<String>,
 }
 
 /// The shape of the answer; not every storage names the namespace.
@@ -111,7 +111,7 @@ macro_rules! listing {
 listing!(named, "http://s3.amazonaws.com/doc/2006-03-01/");
 listing!(unnamed, "");
 
-fn read(text: &str) -> Option<Page> {
+pub(crate) fn read(text: &str) -> Option<Page> {
     named::read(text).or_else(|| unnamed::read(text))
 }
 

@@ -1,0 +1,44 @@
+//! The parsers that read bytes from outside, one target each. `fuzz/README.md` says how to run one for long.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+// The binary has no library, so the two parsers that only it has are compiled here once more.
+#[allow(dead_code, reason = "the commands use the rest")]
+#[path = "../../src/moving/file.rs"]
+mod archive_file;
+#[allow(dead_code, reason = "the commands use the rest")]
+#[path = "../../src/admin/price_file.rs"]
+mod price_file;
+
+#[path = "parsers/archive.rs"]
+mod archive;
+#[path = "parsers/build.rs"]
+mod build;
+#[path = "parsers/control.rs"]
+mod control;
+#[path = "parsers/credentials.rs"]
+mod credentials;
+#[path = "parsers/cursors.rs"]
+mod cursors;
+#[path = "parsers/filter.rs"]
+mod filter;
+#[path = "parsers/grpc.rs"]
+mod grpc;
+#[path = "parsers/ingest_tier.rs"]
+mod ingest_tier;
+#[path = "parsers/intake.rs"]
+mod intake;
+#[path = "parsers/otlp.rs"]
+mod otlp;
+#[path = "parsers/prices.rs"]
+mod prices;
+#[path = "parsers/record.rs"]
+mod record;
+#[path = "parsers/report.rs"]
+mod report;
+#[path = "parsers/segment.rs"]
+mod segment;
+#[path = "parsers/services.rs"]
+mod services;
+#[path = "parsers/state.rs"]
+mod state;
