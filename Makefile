@@ -8,6 +8,8 @@ NODE_CLIENTS := tests/node/node_modules/.package-lock.json
 DEPLOY := target/deploy-checks
 DEPLOY_TOOLS := target/deploy-tools
 KAFKA := deploy/kafka/target/libs/.ready
+CARGO_DENY_VERSION := 0.20.2
+CARGO_DENY := target/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 ENGINE := deploy/engine/node_modules/.package-lock.json
 WEB_TOOLS := web/node_modules/.package-lock.json
 WEB_SOURCES := $(shell find web/src web/public web/*.json web/*.ts web/index.html -type f -not -name schema.d.ts)
@@ -18,7 +20,7 @@ MVN ?= mvn
 # The lists are complete, and what is imported is compiled then: a few packages of many.
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps --no-compile
 
-.PHONY: run build engine web openapi kafka kafka-jars lint test binary test-rust test-python test-openapi test-deploy test-web bench bench-distributed clean test-client-python test-client-typescript
+.PHONY: run build engine web openapi kafka kafka-jars lint audit advisories test binary test-rust test-python test-openapi test-deploy test-web bench bench-distributed clean test-client-python test-client-typescript
 
 run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	target/release/spindle serve
@@ -60,9 +62,19 @@ lint: $(WEB_TOOLS) ## Formatting and lints, warnings as errors.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
+audit: $(CARGO_DENY) ## Licenses, sources and versions of the packages of others, by the rules in deny.toml.
+	$(CARGO_DENY) --locked check --hide-inclusion-graph bans licenses sources
+
+advisories: $(CARGO_DENY) ## Known faults of the packages of others, from a database that is fetched with git. Not part of `make test`.
+	$(CARGO_DENY) --locked check advisories
+
+# Built without optimization: it takes two minutes of one core once, and then seconds for a check either way.
+$(CARGO_DENY):
+	CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --locked --debug --version $(CARGO_DENY_VERSION) --root target/cargo-deny-$(CARGO_DENY_VERSION) cargo-deny
+
 # Two at a time: half of their time the Rust suites wait, for brokers and for time-outs.
 test: engine kafka-jars web lint binary ## Everything; what CI runs.
-	$(MAKE) -j2 test-rust test-client-python test-client-typescript test-openapi
+	$(MAKE) -j2 test-rust audit test-client-python test-client-typescript test-openapi
 	$(MAKE) -j2 test-python test-web test-deploy
 
 test-rust: engine kafka-jars

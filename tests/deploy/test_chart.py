@@ -137,6 +137,13 @@ def test_pods_run_commands_that_exist_as_nobody_and_write_only_to_their_volume(r
         assert all("sizeLimit" in volume["emptyDir"] for volume in spec["volumes"] if "emptyDir" in volume)
 
 
+def test_the_image_is_the_one_of_its_digest(everything):
+    of_pods = {container(workload)["image"] for workload in workloads(everything).values()}
+    assert of_pods == {"registry.example.com/spindle:0.1.0-test@sha256:" + "0123456789abcdef" * 4}
+    of_others = {container(workload)["image"] for workload in workloads(render(VALUES / "smallest.yaml")).values()}
+    assert not any("@" in image for image in of_others)
+
+
 def test_probes_ask_what_there_is(rendered):
     for tier in TIERS:
         only = container(workloads(rendered)[tier])
