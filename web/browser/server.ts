@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, openSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -79,6 +79,20 @@ export class Server {
   /** What it wrote. */
   log(): string {
     return readFileSync(join(this.folder, "server.log"), "utf8").slice(-5_000);
+  }
+
+  /** The port on loopback of its embedded engine: the one on which its child listens. */
+  enginePort(): number {
+    const tasks = `/proc/${this.process?.pid}/task`;
+    const children = readdirSync(tasks).map((task) => readFileSync(join(tasks, task, "children"), "utf8").trim());
+    const engine = children.find((child) => child !== "");
+    const descriptors = `/proc/${engine}/fd`;
+    const sockets = new Set(readdirSync(descriptors).map((name) => readlinkSync(join(descriptors, name))));
+    for (const line of readFileSync(`/proc/${engine}/net/tcp`, "utf8").split("\n")) {
+      const [, address, , state, , , , , , inode] = line.trim().split(/\s+/);
+      if (state === "0A" && sockets.has(`socket:[${inode}]`)) return Number.parseInt(address?.split(":")[1] ?? "", 16);
+    }
+    throw new Error("the engine listens nowhere");
   }
 
   private async end(signal: NodeJS.Signals) {
