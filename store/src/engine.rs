@@ -5,6 +5,7 @@
 //! What the child is told travels in its environment ([`ChildSettings`]); the password travels in a file.
 
 mod child;
+mod confine;
 mod files;
 mod library;
 mod login;

@@ -1,9 +1,12 @@
 //! The child: becomes the engine and never comes back.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::process;
 
-use super::{ChildSettings, EXIT_ENDED, EXIT_LOCKED, EXIT_UNUSABLE, files, library, login};
+use super::{
+    ChildSettings, EXIT_ENDED, EXIT_LOCKED, EXIT_UNUSABLE, confine, files, library, login,
+};
 
 /// About a third of the share of a thread of the server when both want the same core.
 const NICENESS: i32 = 5;
@@ -13,7 +16,11 @@ const NICENESS: i32 = 5;
 /// Prints one line to stderr and exits with a code when it cannot.
 pub fn run() -> ! {
     let (code, message) = match prepare() {
-        Ok((library, arguments)) => (EXIT_ENDED, library::main(&library, &arguments)),
+        Ok(start) => {
+            let confine = || confine::to(&start.folder, &start.library);
+            let message = library::main(&start.library, &start.arguments, confine);
+            (EXIT_ENDED, message)
+        }
         Err(message) => (EXIT_UNUSABLE, Some(message)),
     };
     if let Some(message) = message {
@@ -29,7 +36,14 @@ fn give_way() {
     let _ = rustix::process::nice(NICENESS);
 }
 
-fn prepare() -> Result<(std::path::PathBuf, Vec<String>), String> {
+/// What the engine is called with.
+struct Start {
+    library: PathBuf,
+    folder: PathBuf,
+    arguments: Vec<String>,
+}
+
+fn prepare() -> Result<Start, String> {
     let settings = ChildSettings::from_variables()?;
     end_with_parent(settings.parent)?;
     give_way();
@@ -67,7 +81,11 @@ fn prepare() -> Result<(std::path::PathBuf, Vec<String>), String> {
         "SYSTEM START LISTEN HTTP; SELECT count() FROM system.numbers WHERE NOT ignore(sleepEachRow(1)) \
          SETTINGS max_block_size = 1",
     ];
-    Ok((library, arguments.map(str::to_owned).to_vec()))
+    Ok(Start {
+        library,
+        folder: folder.clone(),
+        arguments: arguments.map(str::to_owned).to_vec(),
+    })
 }
 
 /// The engine must not outlive its supervisor: the kernel's signal where there is one, and everywhere the end of

@@ -62,13 +62,18 @@ fn candidates(executable: Option<&Path>, current: Option<&Path>) -> Vec<PathBuf>
         .collect()
 }
 
-/// Runs the engine with a command line. It is not meant to end: says why it did, unless it said so itself.
-pub(super) fn main(library: &Path, arguments: &[String]) -> Option<String> {
-    let message = call(library, arguments).unwrap_or_else(Some)?;
+/// Runs the engine with a command line, and `loaded` between loading and running: loading starts no thread. It is not
+/// meant to end: says why it did, unless it said so itself.
+pub(super) fn main(library: &Path, arguments: &[String], loaded: impl FnOnce()) -> Option<String> {
+    let message = call(library, arguments, loaded).unwrap_or_else(Some)?;
     message.lines().next().map(str::to_owned)
 }
 
-fn call(library: &Path, arguments: &[String]) -> Result<Option<String>, String> {
+fn call(
+    library: &Path,
+    arguments: &[String],
+    when_loaded: impl FnOnce(),
+) -> Result<Option<String>, String> {
     type Main = unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut c_void;
     type ErrorOf = unsafe extern "C" fn(*mut c_void) -> *const c_char;
     let count = c_int::try_from(arguments.len()).map_err(|_| "too many arguments".to_owned())?;
@@ -88,6 +93,7 @@ fn call(library: &Path, arguments: &[String]) -> Result<Option<String>, String> 
     // SAFETY: chdb.h declares `const char * chdb_result_error(chdb_result * result)`.
     let error_of = unsafe { loaded.get::<ErrorOf>(b"chdb_result_error\0") }
         .map_err(|error| error.to_string())?;
+    when_loaded();
     // SAFETY: `pointers` holds `count` zero-terminated texts and a null after them; none of them is ever freed.
     let result = unsafe { entry(count, pointers.as_mut_ptr()) };
     if result.is_null() {

@@ -211,6 +211,18 @@ async fn the_owner_stays_inside(setup: &Setup, port: u16) {
         let text = answer.text().await.unwrap();
         assert!(text.contains("ACCESS_DENIED"), "{sql}: {text}");
     }
+    // ClickHouse lets everyone call this one; the kernel does not, where it can.
+    let files = [
+        "/etc/passwd".to_owned(),
+        format!("/proc/{}/environ", std::process::id()),
+        setup.data().join("address").display().to_string(),
+    ];
+    for file in files.iter().filter(|_| kernel_confines()) {
+        let sql = format!("SELECT file('{file}')");
+        let answer = as_owner(port, &password, &sql).send().await.unwrap();
+        let text = answer.text().await.unwrap();
+        assert!(text.contains("Permission denied"), "{sql}: {text}");
+    }
     let target = format!("http://127.0.0.1:{port}/?add_http_cors_header=1");
     let cors = Client::new()
         .post(target)
@@ -226,6 +238,14 @@ async fn the_owner_stays_inside(setup: &Setup, port: u16) {
     assert_ne!(answer.status(), StatusCode::OK);
     let answer = as_owner(port, &password, "SELECT 1").send().await.unwrap();
     assert_eq!(answer.text().await.unwrap(), "1\n");
+}
+
+/// Whether this kernel has what the engine is confined with.
+fn kernel_confines() -> bool {
+    use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let handled = ruleset.handle_access(AccessFs::from_all(ABI::V2));
+    handled.and_then(Ruleset::create).is_ok()
 }
 
 /// From the kill until the engine is back, no request of `default` is answered.
@@ -276,4 +296,79 @@ async fn a_listener_that_was_stopped_is_brought_back_r1() {
         server.metric("spindle_store_engine_restarts_total").await,
         1.0
     );
+}
+
+/// A flipped bit is searched for by hashing the block once for each of its bits: a read that nothing cancels.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_part_is_damaged_answers_an_error_and_the_engine_comes_to_rest_q1() {
+    let setup = Setup::new();
+    let server = setup.start_ready().await;
+    // One compressed block of about half a megabyte.
+    for n in 0..2 {
+        let mut event = event(
+            "damaged",
+            "r",
+            if n == 0 { "agent_start" } else { "agent_end" },
+            n,
+        );
+        let digits = (0..32_000).map(|_| format!("{:08x}", rand::random::<u32>()));
+        event["output"] = serde_json::json!(digits.collect::<String>());
+        let answer = server.report(&[event]).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+    server
+        .until("the run is read", NOTICED_WITHIN, async || {
+            (server.get("/api/run/r?app_id=damaged").await.0 == StatusCode::OK).then_some(())
+        })
+        .await;
+    let largest = files_of(&setup.data().join("engine/data/store"), "data.bin");
+    flip_two_bytes(&largest.into_iter().max().unwrap().1);
+
+    let before = server.engine_pid().unwrap();
+    let started = std::time::Instant::now();
+    let (status, fault) = server.get("/api/run/r?app_id=damaged").await;
+    assert!(status.is_server_error(), "{status} {fault}");
+    assert_ne!(
+        fault,
+        serde_json::Value::Null,
+        "the server answers by itself"
+    );
+    assert!(started.elapsed() < Duration::from_secs(25));
+    server
+        .until("the engine is another one", NOTICED_WITHIN, async || {
+            server.engine_pid().filter(|engine| *engine != before)
+        })
+        .await;
+    assert!(setup.logged().contains("runs long past its time limit"));
+    server
+        .until("other reads are answered", NOTICED_WITHIN, async || {
+            (server.get("/api/run?app_id=other").await.0 == StatusCode::OK).then_some(())
+        })
+        .await;
+}
+
+/// Files of this name with their sizes.
+fn files_of(folder: &std::path::Path, name: &str) -> Vec<(u64, std::path::PathBuf)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(files_of(&entry.path(), name)),
+            false if entry.file_name() == name => {
+                found.push((entry.metadata().unwrap().len(), entry.path()))
+            }
+            false => {}
+        }
+    }
+    found
+}
+
+/// Two, because one would be found and named.
+fn flip_two_bytes(path: &std::path::Path) {
+    use std::os::unix::fs::FileExt;
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).write(true).open(path).unwrap();
+    let middle = file.metadata().unwrap().len() / 2;
+    let mut bytes = [0; 2];
+    file.read_exact_at(&mut bytes, middle).unwrap();
+    file.write_all_at(&bytes.map(|byte| !byte), middle).unwrap();
 }
