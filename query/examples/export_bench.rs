@@ -1,7 +1,7 @@
-//! How fast exports are, and what they cost in memory: `cargo run --release -p query --example export_bench [runs] [folder] [saved]`.
+//! How fast exports are, and what they cost in memory: `cargo run --release -p query --example export_bench [runs] [folder] [saved] [moment]`.
 //!
 //! Fills a table in the folder (default `target/export-bench`, kept, so a second run starts at once) with runs of thirty
-//! days, every `saved`th of them (100) saved and with its events, and prints for each format the time, the bytes and the
+//! days, or all of one millisecond with `moment`, every `saved`th of them (100) saved and with its events, and prints for each format the time, the bytes and the
 //! resident memory of this process, which does what the server does but for the socket. The engine is a process of its
 //! own.
 
@@ -42,6 +42,10 @@ fn main() -> Result<(), Failure> {
         .get(1)
         .map_or("target/export-bench", String::as_str);
     let saved_every = arguments.get(2).map_or(Ok(100), |every| every.parse())?;
+    let span_ms = match arguments.get(3).map(String::as_str) {
+        Some("moment") => 0,
+        _ => DAYS_MS,
+    };
     let metrics = Metrics::register(&Registry::new())?;
     let program = Program {
         path: std::env::current_exe()?,
@@ -82,7 +86,7 @@ fn main() -> Result<(), Failure> {
             Prices::new(store.clone())?,
             &Registry::new(),
         )?;
-        fill(&store, runs, saved_every).await?;
+        fill(&store, runs, (saved_every, span_ms)).await?;
         for path in [
             "/api/run/export?format=jsonl",
             "/api/run/export?format=csv",
@@ -127,7 +131,7 @@ async fn export(state: &QueryState, secret: &str, path: &str) -> Result<(), Fail
     Ok(())
 }
 
-async fn fill(store: &Store, runs: usize, saved_every: usize) -> Result<(), Failure> {
+async fn fill(store: &Store, runs: usize, of: (usize, i64)) -> Result<(), Failure> {
     let there: u64 = store
         .bounded_query("SELECT count() FROM runs")
         .one()
@@ -139,7 +143,7 @@ async fn fill(store: &Store, runs: usize, saved_every: usize) -> Result<(), Fail
     for numbers in numbers.chunks(RUNS_PER_INSERT) {
         let texts: Vec<Texts> = numbers
             .iter()
-            .map(|number| Texts::of(*number, runs, saved_every))
+            .map(|number| Texts::of(*number, runs, of))
             .collect();
         store.insert_runs(texts.iter().map(Texts::row)).await?;
         let saved = texts.iter().filter(|texts| texts.is_saved);
@@ -165,9 +169,9 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(number: usize, runs: usize, saved_every: usize) -> Self {
+    fn of(number: usize, runs: usize, (saved_every, span_ms): (usize, i64)) -> Self {
         let started_at =
-            NEWEST_MS - DAYS_MS + (DAYS_MS as f64 / runs as f64 * number as f64) as i64;
+            NEWEST_MS - span_ms + (span_ms as f64 / runs as f64 * number as f64) as i64;
         let mixed = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let run_id = format!("{mixed:016x}-{number:08}");
         let input = format!(

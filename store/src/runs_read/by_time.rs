@@ -7,12 +7,12 @@
 use schemas::filter::{RunFilter, Sort};
 use schemas::timestamp::UnixMs;
 
-use super::keys::{Key, seek};
+use super::keys::{Key, Side, seek};
 use super::moved::Moved;
 use super::{Placed, RunRecord};
 use crate::client::Store;
 use crate::error::StoreError;
-use crate::filter_sql::{Conditions, Value, time};
+use crate::filter_sql::{Conditions, time};
 
 const MINUTE_MS: i64 = 60_000;
 /// First window of a list that shows everything: a busy server has a page in it, and it is cheap to find it empty.
@@ -197,21 +197,17 @@ impl Scan<'_> {
         limit: usize,
     ) -> Result<Vec<Key>, StoreError> {
         let mut at = self.scope.clone();
-        let (near_sql, near_tie_sql, near_key_sql, far_sql, order) = if self.descending() {
+        let (near_sql, beyond, far_sql, order) = if self.descending() {
             (
                 "started_at < fromUnixTimestamp64Milli({near:Int64}, 'UTC')",
-                "started_at <= fromUnixTimestamp64Milli({near:Int64}, 'UTC')",
-                "(started_at < fromUnixTimestamp64Milli({near:Int64}, 'UTC') \
-                  OR (project_id, app_id, run_id) < ({near_project:String}, {near_app:String}, {near_run:String}))",
+                Side::Before,
                 "started_at >= fromUnixTimestamp64Milli({far:Int64}, 'UTC')",
                 "started_at DESC, project_id DESC, app_id DESC, run_id DESC",
             )
         } else {
             (
                 "started_at > fromUnixTimestamp64Milli({near:Int64}, 'UTC')",
-                "started_at >= fromUnixTimestamp64Milli({near:Int64}, 'UTC')",
-                "(started_at > fromUnixTimestamp64Milli({near:Int64}, 'UTC') \
-                  OR (project_id, app_id, run_id) > ({near_project:String}, {near_app:String}, {near_run:String}))",
+                Side::After,
                 "started_at <= fromUnixTimestamp64Milli({far:Int64}, 'UTC')",
                 "started_at, project_id, app_id, run_id",
             )
@@ -219,13 +215,7 @@ impl Scan<'_> {
         match read {
             Read::Nothing => {}
             Read::Until(moment) => at.and_with(near_sql, "near", time(*moment)),
-            Read::Through(key) => {
-                at.and_with(near_tie_sql, "near", time(key.started_at));
-                at.and(near_key_sql);
-                at.give("near_project", Value::Text(key.project_id.clone()));
-                at.give("near_app", Value::Text(key.app_id.clone()));
-                at.give("near_run", Value::Text(key.run_id.clone()));
-            }
+            Read::Through(key) => at.and_key(beyond, "near", key),
         }
         if let Some(far) = far {
             at.and_with(far_sql, "far", time(far));
