@@ -38,6 +38,7 @@ fn revoked(id: String, was_found: bool) -> Result<axum::Json<Revoked>, Refusal> 
 fn refused(error: StoreError) -> Refusal {
     match error {
         StoreError::Invalid(message) => Fault::bad_request("invalid_body", message).into(),
+        StoreError::Conflict(message) => Fault::new(409, "conflict", message).into(),
         error => error.into(),
     }
 }

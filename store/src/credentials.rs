@@ -12,6 +12,7 @@
 
 mod bootstrap;
 mod directory;
+mod projects;
 mod records;
 mod secrets;
 mod sessions;
@@ -19,6 +20,7 @@ mod snapshot;
 
 pub use bootstrap::{GivenSecrets, NewSecrets};
 pub use directory::{CacheStats, Credentials, Examined, Keyless};
+pub use projects::ProjectChange;
 pub use records::{Created, KeyRecord, NewKey, NewToken, ProjectRecord, TokenRecord};
 pub use sessions::{NewSession, SESSIONS_EACH, Session, StandsFor, Started};
 pub use snapshot::{Snapshot, SnapshotFault};

@@ -58,6 +58,12 @@ pub enum StoreError {
     /// What the caller asked for cannot be done with these values.
     #[error("{0}")]
     Invalid(String),
+    /// It cannot be done beside what is there; the message names what stands against it and the way out.
+    #[error("{0}")]
+    Conflict(String),
+    /// So many reads of one credential wait already, which is the most there may be (X1).
+    #[error("{0} reads of this credential wait already")]
+    OverShare(usize),
     /// A file of the store could not be read or written.
     #[error("{path}: {source}")]
     File {

@@ -1,5 +1,6 @@
 //! Attacks that worked once, each small and bounded, against the real binary. `docs/guide/security.md` has the threat model.
 
+mod claims;
 mod engine;
 mod numbers;
 mod reports;

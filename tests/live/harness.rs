@@ -185,15 +185,7 @@ impl Setup {
 
     /// Starts one process of one tier; not yet ready.
     pub(crate) async fn start_tier(&self, role: &'static str) -> Server {
-        let process = self.process(role).listening().await;
-        Server {
-            url: process.url.clone(),
-            processes: vec![process],
-            _front: None,
-            key: self.key.clone(),
-            token: self.token.clone(),
-            client: Client::new(),
-        }
+        Server::of(self.process(role).listening().await, self)
     }
 
     /// Starts a server and waits until it is ready.
@@ -215,6 +207,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// One process of one tier.
+    pub(crate) fn of(process: Process, setup: &Setup) -> Self {
+        Self {
+            url: process.url.clone(),
+            processes: vec![process],
+            _front: None,
+            key: setup.key.clone(),
+            token: setup.token.clone(),
+            client: Client::new(),
+        }
+    }
+
     /// `kill -9`, as the power would.
     pub(crate) fn kill(&mut self) {
         self.processes.iter_mut().for_each(Process::kill);

@@ -7,7 +7,7 @@ use schemas::ids::ProjectId;
 use schemas::limits::ID_BYTES;
 use schemas::run::Instant;
 use serde::{Deserialize, Serialize};
-use store::credentials::ProjectRecord;
+use store::credentials::{ProjectChange, ProjectRecord};
 use utoipa::ToSchema;
 
 use super::{instant, refused};
@@ -16,8 +16,6 @@ use crate::error::{FaultBody, Refusal};
 use crate::params::{JsonBody, Pairs};
 use crate::state::QueryState;
 
-/// App of events that name none, unless the project says otherwise.
-const DEFAULT_APP: &str = "default";
 /// A hundred years: more is a slip, and 0 says for ever.
 const RETENTION_DAYS_MAX: u32 = 36_500;
 /// Apps of one project that are accepted without a key.
@@ -137,51 +135,14 @@ pub(crate) async fn put(
     if !projects.has(&body.project_id) {
         return Err(Fault::forbidden("this token does not reach that project").into());
     }
-    let known = state.credentials().projects().await?;
-    let before = known
-        .iter()
-        .find(|project| project.project_id == body.project_id);
-    let default_app = body
-        .default_app
-        .as_deref()
-        .or(before.map(|project| project.default_app.as_str()));
-    let keyless = body
-        .keyless_app_ids
-        .as_deref()
-        .or(before.map(|project| &project.keyless_app_ids[..]));
-    let keyless: Vec<&str> = keyless
-        .unwrap_or_default()
-        .iter()
-        .map(String::as_str)
-        .collect();
-    let others = known
-        .iter()
-        .filter(|project| project.project_id != body.project_id);
-    if let Some(app) = others
-        .flat_map(|project| &project.keyless_app_ids)
-        .find(|app| keyless.contains(&app.as_str()))
-    {
-        // Whose it is, is not for a token that may be limited to other projects.
-        let message = format!("app `{app}` is accepted without a key by another project already");
-        return Err(Fault::new(409, "conflict", message).into());
-    }
-    let project = ProjectId::new(body.project_id.as_str());
-    let put =
-        state
-            .credentials()
-            .put_project(&project, default_app.unwrap_or(DEFAULT_APP), &keyless);
-    put.await.map_err(refused)?;
-    if let Some(days) = body.retention_days {
-        let set = state.credentials().set_retention(&project, days);
-        set.await.map_err(refused)?;
-    }
-    let now = state
-        .credentials()
-        .projects()
-        .await?
-        .into_iter()
-        .find(|now| now.project_id == body.project_id);
-    Ok(Json(now.map(Project::from).ok_or_else(Fault::internal)?))
+    let project = ProjectId::new(body.project_id);
+    let change = ProjectChange {
+        default_app: body.default_app,
+        keyless_app_ids: body.keyless_app_ids,
+        retention_days: body.retention_days,
+    };
+    let changed = state.credentials().change_project(&project, change);
+    Ok(Json(Project::from(changed.await.map_err(refused)?)))
 }
 
 fn check(body: &PutProject) -> Result<(), Fault> {

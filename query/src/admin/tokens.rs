@@ -225,7 +225,8 @@ pub(crate) async fn make(
 
 /// Revoke a token
 ///
-/// It is refused from now on.
+/// It is refused from now on. The last token with the role `admin` for all projects that does not expire stays: make
+/// another one first.
 #[utoipa::path(delete, path = "/api/internal/tokens/{id}", operation_id = "revoke_token", tag = "administration",
     params(("id" = String, Path, description = "Public identifier of the token")),
     responses(
@@ -234,6 +235,7 @@ pub(crate) async fn make(
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "Not an unlimited token with the role `admin`", body = FaultBody),
         (status = 404, description = "There is no active token of this id", body = FaultBody),
+        (status = 409, description = "It is the last token with the role `admin` for all projects that does not expire", body = FaultBody),
         (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(("bearer" = [])))]

@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use super::records::{ProjectRecord, scope_of};
 use super::secrets::{self, SecretHash};
 use super::sessions::Sessions;
+use crate::claims::Turns;
 use crate::client::Store;
 use crate::error::StoreError;
 
@@ -52,6 +53,8 @@ struct Inner {
     /// newer one.
     seen: Mutex<Option<Marks>>,
     lookups: Semaphore,
+    /// Changes that are a look and then a write.
+    turns: Turns,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -176,6 +179,7 @@ impl Credentials {
             known_changes: watch::Sender::new(0),
             seen: Mutex::default(),
             lookups: Semaphore::new(LOOKUPS),
+            turns: Turns::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         };
@@ -186,6 +190,16 @@ impl Credentials {
 
     pub(super) fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    /// Does work that no other process does at the same time under this name; see [`Store::exclusively`].
+    pub(super) async fn exclusively<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = &self.inner;
+        inner.store.exclusively(&inner.turns, name, work).await
     }
 
     /// Whose secret this is; `None` when it is nobody's, was revoked or has ended. An error only when the secret is

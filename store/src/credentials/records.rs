@@ -14,6 +14,9 @@ use crate::config::Secret;
 use crate::error::StoreError;
 use crate::reads::BoundedQuery;
 
+/// The name under which processes take turns in revoking tokens.
+const TOKENS_TURN: &str = "tokens";
+
 /// A project.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
 pub struct ProjectRecord {
@@ -28,9 +31,6 @@ pub struct ProjectRecord {
     /// Unix milliseconds.
     pub created_at: i64,
 }
-
-/// Days after which the data of a project goes for which nobody said anything else. As in the migration.
-const RETENTION_DAYS: u32 = 30;
 
 /// An API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
@@ -66,6 +66,19 @@ pub struct TokenRecord {
     pub expires_at: Option<i64>,
     /// Unix milliseconds; none while it was not revoked.
     pub revoked_at: Option<i64>,
+}
+
+impl TokenRecord {
+    /// Whether it was not revoked.
+    fn is_active(&self) -> bool {
+        self.revoked_at.is_none()
+    }
+
+    /// Whether it administers every project until it is revoked.
+    fn is_lasting_admin(&self) -> bool {
+        let is_admin = self.role == Role::Admin.as_str() && self.projects.is_empty();
+        is_admin && self.is_active() && self.expires_at.is_none()
+    }
 }
 
 /// What a new key shall be.
@@ -106,82 +119,6 @@ pub struct Created {
 }
 
 impl Credentials {
-    /// Makes a project or changes its apps.
-    pub async fn put_project(
-        &self,
-        project: &ProjectId,
-        default_app: &str,
-        keyless_app_ids: &[&str],
-    ) -> Result<(), StoreError> {
-        if !ProjectId::is_valid(project.as_str()) {
-            return Err(StoreError::Invalid(format!(
-                "`{project}` cannot name a project: 1 to 64 of a-z, 0-9 and -"
-            )));
-        }
-        for other in self
-            .projects()
-            .await?
-            .iter()
-            .filter(|other| other.project_id != project.as_str())
-        {
-            if let Some(app) = other
-                .keyless_app_ids
-                .iter()
-                .find(|app| keyless_app_ids.contains(&app.as_str()))
-            {
-                let taken = format!(
-                    "app `{app}` is accepted without a key by project `{}` already",
-                    other.project_id
-                );
-                return Err(StoreError::Invalid(taken));
-            }
-        }
-        self.insert_project(project, default_app, keyless_app_ids, None)
-            .await
-    }
-
-    /// Sets the days after which the data of a project goes; 0 keeps it for ever. The project exists.
-    pub async fn set_retention(&self, project: &ProjectId, days: u32) -> Result<(), StoreError> {
-        let known = self.projects().await?;
-        let Some(record) = known
-            .into_iter()
-            .find(|known| known.project_id == project.as_str())
-        else {
-            return Err(StoreError::Invalid(format!(
-                "there is no project `{project}`"
-            )));
-        };
-        let keyless: Vec<&str> = record.keyless_app_ids.iter().map(String::as_str).collect();
-        self.insert_project(project, &record.default_app, &keyless, Some(days))
-            .await
-    }
-
-    async fn insert_project(
-        &self,
-        project: &ProjectId,
-        default_app: &str,
-        keyless_app_ids: &[&str],
-        retention_days: Option<u32>,
-    ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO projects (project_id, version, default_app, keyless_app_ids, retention_days, created_at) \
-                   SELECT {project:String}, greatest({now:UInt64}, max(version) + 1), {app:String}, {keyless:Array(String)}, \
-                     multiIf({days:Int64} >= 0, toUInt32({days:Int64}), count() = 0, {usual:UInt32}, argMax(retention_days, version)), \
-                     if(count() = 0, now64(3), min(created_at)) \
-                   FROM projects WHERE project_id = {project:String}";
-        self.store()
-            .client
-            .query_raw(sql)
-            .param("project", project.as_str())
-            .param("now", now_micros())
-            .param("app", default_app)
-            .param("keyless", keyless_app_ids)
-            .param("days", retention_days.map_or(-1, i64::from))
-            .param("usual", RETENTION_DAYS)
-            .execute()
-            .await?;
-        self.reload().await
-    }
-
     /// All projects.
     pub async fn projects(&self) -> Result<Vec<ProjectRecord>, StoreError> {
         let sql = "SELECT project_id, default_app, keyless_app_ids, retention_days, created_at FROM projects FINAL ORDER BY project_id";
@@ -302,15 +239,32 @@ impl Credentials {
     }
 
     /// Revokes a token; what holds for [`Credentials::revoke_key`] holds here.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] for the last token that administers everything and does not expire: without one, only
+    /// whoever can write to the tables gets in again.
     pub async fn revoke_token(&self, id: &str) -> Result<bool, StoreError> {
-        if !self
-            .is_active(
-                "SELECT count() FROM tokens FINAL WHERE id = {id:String} AND revoked_at IS NULL",
-                id,
-            )
-            .await?
-        {
+        let (this, id) = (self.clone(), id.to_owned());
+        self.exclusively(
+            TOKENS_TURN,
+            async move { this.revoke_unless_last(&id).await },
+        )
+        .await
+    }
+
+    async fn revoke_unless_last(&self, id: &str) -> Result<bool, StoreError> {
+        let tokens = self.tokens().await?;
+        let Some(revoked) = tokens
+            .iter()
+            .find(|token| token.id == id && token.is_active())
+        else {
             return Ok(false);
+        };
+        let mut others = tokens.iter().filter(|token| token.id != id);
+        if revoked.is_lasting_admin() && !others.any(TokenRecord::is_lasting_admin) {
+            return Err(StoreError::Conflict(format!(
+                "`{id}` is the last token with the role `admin` for all projects that does not expire; make another such token before you revoke it"
+            )));
         }
         let sql = "INSERT INTO tokens (secret_hash, version, id, name, role, projects, created_at, expires_at, revoked_at) \
                    SELECT secret_hash, greatest({now:UInt64}, version + 1), id, name, role, projects, created_at, \
