@@ -23,6 +23,7 @@ use store::StoreError;
 use store::config::Secret;
 use store::credentials::{Examined, NewSession, Session, StandsFor, Started};
 use store::filter_sql::Projects;
+use store::shares::Holder;
 
 use crate::error::Refusal;
 use crate::state::{QueryState, now_ms};
@@ -275,6 +276,21 @@ impl Caller {
             }),
             Answer::Refused(_) => None,
         })
+    }
+
+    /// Whom permits are taken for. A credential that reaches several projects is a tenant of its own.
+    pub(crate) fn holder(&self) -> Holder {
+        let (kind, id, projects) = match &*self.credential {
+            Credential::Key { id, project, .. } => ("key", id, Some(std::slice::from_ref(project))),
+            Credential::Token { id, projects, .. } => ("token", id, projects.as_deref()),
+            Credential::Person { id, projects, .. } => ("person", id, projects.as_deref()),
+        };
+        let credential = format!("{kind}:{id}");
+        let tenant = match projects {
+            Some([project]) => project.as_str().to_owned(),
+            _ => credential.clone(),
+        };
+        Holder { tenant, credential }
     }
 
     /// Who this is, for lines of an audit and for what is kept of who did something: never a secret.

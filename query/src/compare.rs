@@ -35,6 +35,8 @@ use crate::state::QueryState;
         (status = 404, description = "One of the runs is not there, or not within the credential's reach; the message says which", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -47,6 +49,7 @@ pub(crate) async fn compare(
     pairs: Pairs,
     JsonBody(body): JsonBody<CompareRuns>,
 ) -> Result<Json<Comparison>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let [project_id] = pairs.only(["project_id"])?;
     let projects = caller.readable(project_id)?;
     for (field, value) in [

@@ -44,6 +44,8 @@ use whole::{Reader, WholeRuns};
         (status = 400, description = "An unknown parameter, or a value that cannot be meant; the message names both and what is allowed", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -55,6 +57,7 @@ pub(crate) async fn list(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<RunPage>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let mut query = RunQuery::from_pairs(pairs.iter())?;
     only_saved(&mut query)?;
     runs::page(&state, &caller, &query).await
@@ -88,6 +91,8 @@ pub(crate) async fn list(
         (status = 400, description = "An unknown parameter, or a value that cannot be meant; the message names both and what is allowed", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or enough exports are running", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -99,6 +104,7 @@ pub(crate) async fn export(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Response, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let formats = [
         Format::JsonLines,
         Format::OpenAi,
@@ -131,7 +137,7 @@ pub(crate) async fn export(
     }
     let calls = ModelCalls::new(records, reader, question.chat.with_children);
     if question.chat.is_check {
-        let _place = state.exports().take("check")?;
+        let _place = state.exports().take(&asker.caller, "check")?;
         return Ok(Json(calls::report(calls).await?).into_response());
     }
     respond(&state, asker, calls, (Box::new(ChatLines), head)).await

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use schemas::fault::Fault;
 use store::StoreError;
+use store::shares::Full;
 use utoipa::ToSchema;
 
 /// Seconds after which a client may ask again when the database is away: about as long as the engine takes to restart.
@@ -76,6 +77,15 @@ fn fault_of(error: &StoreError) -> Fault {
                 ..Fault::new(503, "query_too_expensive", message)
             }
         }
+        StoreError::OverShare(waiting) => {
+            let message = format!(
+                "{waiting} reads of this credential wait already; send fewer at once and try again"
+            );
+            Fault {
+                retry_after_s: Some(BUSY_RETRY_S),
+                ..Fault::new(429, "over_share", message)
+            }
+        }
         StoreError::Overloaded { .. } => {
             tracing::warn!(error.message = %error, "the database is overloaded");
             Fault::unavailable("the database has too much to do; try again", BUSY_RETRY_S)
@@ -88,6 +98,27 @@ fn fault_of(error: &StoreError) -> Fault {
             tracing::error!(error.message = %error, "a query failed");
             Fault::internal()
         }
+    }
+}
+
+/// The answer where there is no permit now: 429 where the caller's own share is used up, 503 where all are held. `what`
+/// is what permits are for, in the plural.
+pub(crate) fn no_permit(full: Full, what: &str, retry_after_s: u32) -> Fault {
+    let (whose, count) = match full {
+        Full::Credential(count) => ("this credential", count),
+        Full::Tenant(count) => ("its project", count),
+        Full::Total(count) => {
+            let message =
+                format!("{count} {what} are open, which is the most there may be; try again");
+            return Fault::unavailable(message, retry_after_s);
+        }
+    };
+    let message = format!(
+        "{count} {what} of {whose} are open, which is the share of one; try again when one has ended"
+    );
+    Fault {
+        retry_after_s: Some(retry_after_s),
+        ..Fault::new(429, "over_share", message)
     }
 }
 

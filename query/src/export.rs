@@ -56,6 +56,8 @@ const CHUNK_RUNS: usize = 5_000;
         (status = 400, description = "An unknown parameter, or a value that cannot be meant; the message names both and what is allowed", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or enough exports are running", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -67,6 +69,7 @@ pub(crate) async fn runs(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Response, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let question = Question::read(&pairs, &[Format::JsonLines, Format::Csv, Format::Parquet])?;
     let projects = caller.readable(question.runs.project_id.as_deref())?;
     let now_ms = now_ms();

@@ -93,6 +93,8 @@ pub(crate) struct Reported {
         (status = 404, description = "There is no such run or message, or none that the credential reaches", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database or the event log is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -106,6 +108,7 @@ pub(crate) async fn feedback(
     pairs: Pairs,
     JsonBody(body): JsonBody<FeedbackBody>,
 ) -> Result<Answer, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let rating = [Rating::Positive, Rating::Negative]
         .into_iter()
         .find(|rating| body.rating == rating.as_str());
@@ -145,6 +148,8 @@ pub(crate) async fn feedback(
         (status = 404, description = "There is no such run, or none that the credential reaches", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database or the event log is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -158,6 +163,7 @@ pub(crate) async fn save(
     pairs: Pairs,
     JsonBody(body): JsonBody<Option<MarkBody>>,
 ) -> Result<Answer, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let act = Act::mark("saved", body);
     act.report(&state, &caller, (run_id, &pairs)).await
 }
@@ -184,6 +190,8 @@ pub(crate) async fn save(
         (status = 404, description = "There is no such run, or none that the credential reaches", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database or the event log is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -197,6 +205,7 @@ pub(crate) async fn unsave(
     pairs: Pairs,
     JsonBody(body): JsonBody<Option<MarkBody>>,
 ) -> Result<Answer, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let act = Act::mark("unsaved", body);
     act.report(&state, &caller, (run_id, &pairs)).await
 }

@@ -5,8 +5,6 @@
 //! from now, with a gap. Streams are counted (X1); one ends when its credential is revoked, when the server stops and
 //! when its client goes away.
 
-mod places;
-
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -25,23 +23,31 @@ use schemas::usage::unpaged;
 use serde_json::json;
 use store::changes::{BEHIND_MAX, Change, Changes};
 use store::filter_sql::Projects;
+use store::shares::{Share, ShareBounds, Shares};
 use tokio::time::MissedTickBehavior;
 
 use crate::access::Caller;
-use crate::error::{FaultBody, Refusal};
+use crate::error::{FaultBody, Refusal, no_permit};
 use crate::params::{Pairs, RunFilterParams};
 use crate::runs::shown;
 use crate::state::{QueryState, now_ms};
 
-use places::Place;
-pub(crate) use places::Places;
-
+/// Streams at the same time: each asks the database twice a second, some ten milliseconds of a core (X1). Sixteen of
+/// them may be of one project, and eight of one credential: some windows of a few people.
+const STREAMS_MAX: usize = 32;
+/// Seconds after which a client may ask again when there are too many streams.
+const FULL_RETRY_S: u32 = 10;
 /// Time between two looks: with an insert of some hundred milliseconds a run is there within a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time after which a silent stream says that it is there; proxies cut silent connections after 30 to 60 seconds.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The header with which a client takes a stream up again.
 const LAST_EVENT_ID: &str = "last-event-id";
+
+/// The permits for streams.
+pub(crate) fn streams() -> Shares {
+    Shares::new(ShareBounds::halves(STREAMS_MAX, 0))
+}
 
 /// Follow runs
 ///
@@ -66,8 +72,10 @@ const LAST_EVENT_ID: &str = "last-event-id";
         (status = 400, description = "An unknown parameter, or a value that cannot be meant", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "Too many streams, of this credential or of all, or the database is away or busy", body = FaultBody,
+        (status = 503, description = "All streams are open, or the database is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(("bearer" = []))
@@ -78,10 +86,12 @@ pub(crate) async fn live(
     headers: HeaderMap,
     pairs: Pairs,
 ) -> Result<Response, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let query = unpaged(pairs.iter())?;
     let projects = caller.readable(query.project_id.as_deref())?;
     let last_ms = last_event_ms(&headers)?;
-    let place = state.streams().take(caller.credential())?;
+    let share = state.streams().take_now(&caller.holder());
+    let share = share.map_err(|full| no_permit(full, "streams", FULL_RETRY_S))?;
     let (store, now_ms) = (state.store().clone(), now_ms());
     let mut waiting = VecDeque::new();
     let changes = match last_ms {
@@ -103,7 +113,7 @@ pub(crate) async fn live(
         projects,
         changes,
         waiting,
-        _place: place,
+        _share: share,
     };
     let events =
         Sse::new(follower.events().fuse()).keep_alive(KeepAlive::new().interval(HEARTBEAT));
@@ -120,7 +130,7 @@ struct Follower {
     changes: Changes,
     waiting: VecDeque<Event>,
     stopping: tokio::sync::watch::Receiver<bool>,
-    _place: Place,
+    _share: Share,
 }
 
 impl Follower {

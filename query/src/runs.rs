@@ -36,6 +36,8 @@ use crate::state::{QueryState, now_ms};
         (status = 400, description = "An unknown parameter, or a value that cannot be meant; the message names both and what is allowed", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -47,6 +49,7 @@ pub(crate) async fn list(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<RunPage>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let query = RunQuery::from_pairs(pairs.iter())?;
     page(&state, &caller, &query).await
 }
@@ -107,6 +110,8 @@ pub(crate) async fn page(
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
         (status = 404, description = "There is no such run, or none that the credential reaches", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -119,6 +124,7 @@ pub(crate) async fn one(
     PathId(run_id): PathId,
     pairs: Pairs,
 ) -> Result<Json<RunDetail>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let [app_id, project_id] = pairs.only(["app_id", "project_id"])?;
     let projects = caller.readable(project_id)?;
     let found = whole(&state, &projects, app_id, &run_id).await?;
@@ -142,6 +148,8 @@ pub(crate) async fn one(
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
         (status = 404, description = "There is no such run, or none that the credential reaches", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -154,6 +162,7 @@ pub(crate) async fn tree(
     PathId(run_id): PathId,
     pairs: Pairs,
 ) -> Result<Json<RunTree>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let [app_id, project_id] = pairs.only(["app_id", "project_id"])?;
     let projects = caller.readable(project_id)?;
     let found = state.store().runs_by_id(&projects, app_id, &run_id).await?;

@@ -14,13 +14,14 @@ use store::builds::Builds;
 use store::credentials::Credentials;
 use store::instances::Instances;
 use store::prices::Prices;
+use store::shares::Shares;
 use tokio::sync::watch;
 
-use crate::access::{Identity, IdentityConfig, IdentityMetrics};
+use crate::access::{Caller, Identity, IdentityConfig, IdentityMetrics};
 use crate::error::QueryError;
 use crate::export::Exports;
 use crate::letters::DeadLetters;
-use crate::live::Places;
+use crate::live;
 use crate::platform::pipeline::LogLook;
 use crate::platform::process::{Registry as BuildRegistry, Starts};
 use crate::platform::scan::{ScanConfig, Scanner};
@@ -41,7 +42,7 @@ struct Parts {
     credentials: Credentials,
     prices: Prices,
     request_seconds: HistogramVec,
-    streams: Places,
+    streams: Shares,
     stopping: watch::Sender<bool>,
     exports: Exports,
     reporter: Option<Arc<dyn Reporter>>,
@@ -82,7 +83,7 @@ impl QueryState {
             credentials,
             prices,
             request_seconds,
-            streams: Places::default(),
+            streams: live::streams(),
             stopping: watch::Sender::new(false),
             exports: Exports::new(registry)?,
             reporter: None,
@@ -105,8 +106,8 @@ impl QueryState {
         self.0.stopping.send_replace(true);
     }
 
-    /// Places for streams.
-    pub(crate) fn streams(&self) -> &Places {
+    /// Permits for streams.
+    pub(crate) fn streams(&self) -> &Shares {
         &self.0.streams
     }
 
@@ -255,6 +256,14 @@ impl QueryState {
 
     pub(crate) fn scanner(&self) -> &Scanner {
         &self.0.scanner
+    }
+
+    /// The same, whose reads count for this caller.
+    pub(crate) fn on_behalf_of(&self, caller: &Caller) -> Self {
+        Self(Arc::new(Parts {
+            store: self.0.store.on_behalf_of(caller.holder()),
+            ..Parts::clone(&self.0)
+        }))
     }
 
     pub(crate) fn store(&self) -> &Store {

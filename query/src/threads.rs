@@ -46,6 +46,8 @@ use crate::state::QueryState;
         (status = 400, description = "An unknown parameter, or a value that cannot be meant; the message names both and what is allowed", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -57,6 +59,7 @@ pub(crate) async fn list(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<ThreadPage>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let pairs: Vec<(&str, &str)> = pairs.iter().collect();
     let query = ThreadQuery::from_pairs(pairs)?;
     let projects = caller.readable(query.project_id.as_deref())?;
@@ -95,6 +98,8 @@ pub(crate) async fn list(
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
         (status = 404, description = "There is no such thread, or none that the credential reaches", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -107,6 +112,7 @@ pub(crate) async fn one(
     PathId(thread_id): PathId,
     pairs: Pairs,
 ) -> Result<Json<ThreadDetail>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let [app_id, project_id, grouped_by] = pairs.only(["app_id", "project_id", "grouped_by"])?;
     let grouped_by = match grouped_by {
         None => None,

@@ -78,6 +78,8 @@ impl From<UnpricedModel> for Unpriced {
         (status = 400, description = "An unknown parameter, or a value that cannot be meant; the message names both and what is allowed", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -89,6 +91,7 @@ pub(crate) async fn list(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<UnpricedList>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     pairs.only(["app_id", "from", "to", "project_id"])?;
     let query = RunQuery::from_pairs(pairs.iter())?;
     let projects = caller.readable(query.project_id.as_deref())?;

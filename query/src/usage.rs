@@ -81,6 +81,8 @@ impl Asked {
         (status = 400, description = "An unknown parameter, a value that cannot be meant, or too many buckets", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -92,6 +94,7 @@ pub(crate) async fn costs(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Spend>>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let asked = Asked::read(&caller, &pairs, &["interval", "group_by"])?;
     let grouping = asked.grouping(GroupBy::Model);
     let found = state.store().spend(asked.scope(), grouping).await?;
@@ -128,6 +131,8 @@ async fn activity_by(
         (status = 400, description = "An unknown parameter, a value that cannot be meant, or too many buckets", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -139,6 +144,7 @@ pub(crate) async fn models(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Activity>>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     activity_by(GroupBy::Model, &state, &caller, &pairs).await
 }
 
@@ -159,6 +165,8 @@ pub(crate) async fn models(
         (status = 400, description = "An unknown parameter, a value that cannot be meant, or too many buckets", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -170,6 +178,7 @@ pub(crate) async fn agents(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Activity>>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     activity_by(GroupBy::Agent, &state, &caller, &pairs).await
 }
 
@@ -190,6 +199,8 @@ pub(crate) async fn agents(
         (status = 400, description = "An unknown parameter, a value that cannot be meant, or too many buckets", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -201,6 +212,7 @@ pub(crate) async fn users(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Activity>>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     activity_by(GroupBy::UserEmail, &state, &caller, &pairs).await
 }
 
@@ -222,6 +234,8 @@ pub(crate) async fn users(
         (status = 400, description = "An unknown parameter, a value that cannot be meant, or too many buckets", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -233,6 +247,7 @@ pub(crate) async fn apps(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Activity>>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     activity_by(GroupBy::AppId, &state, &caller, &pairs).await
 }
 
@@ -254,6 +269,8 @@ pub(crate) async fn apps(
         (status = 400, description = "An unknown parameter, a value that cannot be meant, or too many buckets", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -265,6 +282,7 @@ pub(crate) async fn errors(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Report<Failures>>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let asked = Asked::read(&caller, &pairs, &["interval"])?;
     let grouping = asked.grouping(GroupBy::Reason);
     let mut found = state.store().failures(asked.scope(), grouping).await?;
@@ -294,6 +312,8 @@ pub(crate) async fn errors(
         (status = 400, description = "An unknown parameter or a value that cannot be meant", body = FaultBody),
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -305,6 +325,7 @@ pub(crate) async fn facets(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Json<Facets>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let asked = Asked::read(&caller, &pairs, &[])?;
     let found = state.store().facets(asked.scope()).await?;
     Ok(Json(Facets {

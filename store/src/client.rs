@@ -13,6 +13,12 @@ use crate::inserts::fence::Fence;
 use crate::jobs::JobChanges;
 use crate::metrics::Metrics;
 use crate::replicas::{self, Replicas};
+use crate::shares::{Holder, Share, ShareBounds, Shares};
+
+/// Of so many reads, one is left for the server's own: credentials, prices, and the look-ups of processing.
+const OWN_READS_PART: usize = 4;
+/// Reads of one credential that wait (X1): those of some pages of the web UI, which asks for several things at once.
+const READS_WAITING: usize = 64;
 
 /// A handle on one ClickHouse database. Cheap to clone; connections are shared and made when needed.
 #[derive(Clone)]
@@ -21,6 +27,10 @@ pub struct Store {
     pub(crate) config: Arc<StoreConfig>,
     pub(crate) metrics: Metrics,
     pub(crate) reads: Arc<Semaphore>,
+    /// Those of them that tenants share; see [`Store::on_behalf_of`].
+    pub(crate) tenants: Shares,
+    /// Whom reads are for; `None` for the server itself.
+    pub(crate) holder: Option<Arc<Holder>>,
     /// Counts what happened to jobs, for their runner in the same process; see [`crate::jobs`].
     pub(crate) job_changes: Arc<JobChanges>,
     /// One change of a job at a time: each is a look and then a write.
@@ -87,12 +97,17 @@ impl Store {
         for (name, value) in config.cluster.iter().flat_map(Cluster::settings) {
             client = client.with_setting(name, value);
         }
-        let reads = Arc::new(Semaphore::new(config.max_connections.max(1)));
+        let max = config.max_connections.max(1);
+        let reads = Arc::new(Semaphore::new(max));
+        let for_tenants = max - max / OWN_READS_PART;
+        let tenants = Shares::new(ShareBounds::halves(for_tenants, READS_WAITING));
         Ok(Self {
             client,
             config: Arc::new(config),
             metrics,
             reads,
+            tenants,
+            holder: None,
             job_changes: Arc::default(),
             job_turn: Arc::default(),
             runs: "runs",
@@ -101,6 +116,30 @@ impl Store {
             replica_count: Arc::default(),
             replicas,
         })
+    }
+
+    /// The same store, whose reads count for this holder: a tenant has at most half of the reads there may be, and a
+    /// credential half of those. A quarter of all is left for the server's own reads.
+    #[must_use]
+    pub fn on_behalf_of(&self, holder: Holder) -> Self {
+        Self {
+            holder: Some(Arc::new(holder)),
+            ..self.clone()
+        }
+    }
+
+    /// The share that a read takes beside its place among all.
+    ///
+    /// # Errors
+    /// [`StoreError::OverShare`] when too many reads of the credential wait already.
+    pub(crate) async fn share(&self) -> Result<Option<Share>, StoreError> {
+        let Some(holder) = &self.holder else {
+            return Ok(None);
+        };
+        let share = self.tenants.take(holder).await;
+        share
+            .map(Some)
+            .map_err(|_| StoreError::OverShare(READS_WAITING))
     }
 
     /// The settings in use.

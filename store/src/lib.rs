@@ -49,6 +49,7 @@ pub mod rows;
 pub mod runs_read;
 pub mod scans;
 pub mod search_index;
+pub mod shares;
 pub mod states;
 pub mod testing;
 pub mod threads_read;

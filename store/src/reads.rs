@@ -12,6 +12,7 @@ use tokio::time::Sleep;
 use crate::client::Store;
 use crate::cluster::reads_small_tables;
 use crate::error::StoreError;
+use crate::shares::Share;
 
 /// A little longer than the server's own limit, so that the server's answer is the one that is seen.
 const CLIENT_GRACE: Duration = Duration::from_secs(2);
@@ -154,6 +155,7 @@ impl BoundedQuery {
     /// The time limit covers all rows, the caller's work between them included: an engine that never answers holds no
     /// reader (Q1).
     pub async fn cursor<T: Row>(self) -> Result<Cursor<T>, StoreError> {
+        let share = self.store.share().await?;
         let reads = self.store.reads.clone();
         let permit = reads
             .acquire_owned()
@@ -173,6 +175,7 @@ impl BoundedQuery {
             limit,
             over: Box::pin(tokio::time::sleep(limit)),
             _permit: permit,
+            _share: share,
         })
     }
 
@@ -198,6 +201,7 @@ pub struct Cursor<T> {
     limit: Duration,
     over: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
+    _share: Option<Share>,
 }
 
 impl<T: Row> Cursor<T> {

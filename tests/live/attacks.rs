@@ -2,5 +2,6 @@
 
 mod claims;
 mod engine;
+mod fairness;
 mod numbers;
 mod reports;

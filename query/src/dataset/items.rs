@@ -89,6 +89,8 @@ pub(crate) struct ItemRun {
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
         (status = 404, description = "No saved run carries the tag", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy, or enough exports are running", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -101,6 +103,7 @@ pub(crate) async fn items(
     PathId(slug): PathId,
     pairs: Pairs,
 ) -> Result<Json<LunaryDataset>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let [project_id] = pairs.only(["project_id"])?;
     let projects = caller.readable(project_id)?;
     let mut query = RunQuery {
@@ -110,7 +113,7 @@ pub(crate) async fn items(
     query.filter.saved = Some(true);
     query.filter.tags = vec![slug.clone()];
     // It holds as much as an export does.
-    let mut place = state.exports().take("items")?;
+    let mut place = state.exports().take(&caller, "items")?;
     let now_ms = now_ms();
     let page = state
         .store()

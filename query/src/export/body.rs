@@ -120,7 +120,7 @@ pub(crate) async fn respond(
     mut source: impl Source,
     (encoder, head): (Box<dyn Encoder>, Head),
 ) -> Result<Response, Refusal> {
-    let mut place = state.exports().take(head.format.name())?;
+    let mut place = state.exports().take(&asker.caller, head.format.name())?;
     let first = source.next().await.inspect_err(|_| place.failed())?;
     let (sender, pieces) = mpsc::channel(PIECES_WAITING);
     let feeding = feed(

@@ -1,13 +1,15 @@
 //! How many exports run at once, and how they ended.
 
-use std::sync::Arc;
-
 use prometheus::{IntCounterVec, IntGauge, Opts, Registry};
 use schemas::fault::Fault;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use store::shares::{Share, ShareBounds, Shares};
 
-/// Exports at once: each holds tens of megabytes and asks the engine for all it can give (X1).
-const EXPORTS_AT_ONCE: usize = 4;
+use crate::access::Caller;
+use crate::error::no_permit;
+
+/// Exports at once: each holds tens of megabytes and asks the engine for all it can give (X1). Three of them may be of
+/// one project, and two of one credential.
+const EXPORTS_AT_ONCE: usize = 6;
 /// Seconds after which a client may ask again when all are taken.
 const BUSY_RETRY_S: u32 = 15;
 
@@ -17,7 +19,7 @@ const FORMATS: [&str; 6] = ["jsonl", "openai-jsonl", "csv", "parquet", "check", 
 /// The places for exports, and their counters.
 #[derive(Clone)]
 pub(crate) struct Exports {
-    places: Arc<Semaphore>,
+    shares: Shares,
     active: IntGauge,
     ended: IntCounterVec,
     rows: IntCounterVec,
@@ -52,25 +54,26 @@ impl Exports {
         registry.register(Box::new(ended.clone()))?;
         registry.register(Box::new(rows.clone()))?;
         Ok(Self {
-            places: Arc::new(Semaphore::new(EXPORTS_AT_ONCE)),
+            shares: Shares::new(ShareBounds::halves(EXPORTS_AT_ONCE, 0)),
             active,
             ended,
             rows,
         })
     }
 
-    /// A place, or a 503 that says that there is none.
-    pub(crate) fn take(&self, format: &'static str) -> Result<Place, Fault> {
-        let permit = self.places.clone().try_acquire_owned().map_err(|_| {
-            let message = format!("{EXPORTS_AT_ONCE} exports are running already; try again");
-            Fault::unavailable(message, BUSY_RETRY_S)
-        })?;
+    /// A place for the caller.
+    ///
+    /// # Errors
+    /// 429 where the caller's share is used up, 503 where all are taken.
+    pub(crate) fn take(&self, caller: &Caller, format: &'static str) -> Result<Place, Fault> {
+        let share = self.shares.take_now(&caller.holder());
+        let share = share.map_err(|full| no_permit(full, "exports", BUSY_RETRY_S))?;
         self.active.inc();
         Ok(Place {
             exports: self.clone(),
             format,
             outcome: "dropped",
-            _permit: permit,
+            _share: share,
         })
     }
 }
@@ -80,7 +83,7 @@ pub(crate) struct Place {
     exports: Exports,
     format: &'static str,
     outcome: &'static str,
-    _permit: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl Place {

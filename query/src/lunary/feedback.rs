@@ -47,6 +47,8 @@ pub(crate) struct LunaryFeedback {
         (status = 401, description = "No credential, or one that is not known", body = FaultBody),
         (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
         (status = 404, description = "There is no such run or message, or none that the credential reaches", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -59,6 +61,7 @@ pub(crate) async fn newest_feedback(
     PathId(run_id): PathId,
     pairs: Pairs,
 ) -> Result<Json<LunaryFeedback>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let [project_id] = pairs.only(["project_id"])?;
     let projects = caller.readable(project_id)?;
     let (subjects, are_known) = subjects(&state, (&caller, &projects), run_id).await?;

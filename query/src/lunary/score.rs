@@ -82,6 +82,8 @@ pub(crate) struct Scored {
         (status = 404, description = "There is no such run or message in what the token reaches", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
+        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
         (status = 503, description = "The database or the event log is away or busy", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
@@ -95,6 +97,7 @@ pub(crate) async fn score(
     pairs: Pairs,
     JsonBody(body): JsonBody<ScoreBody>,
 ) -> Result<Json<Scored>, Refusal> {
+    let state = state.on_behalf_of(&caller);
     let [project_id] = pairs.only(["project_id"])?;
     let projects = caller.judging(project_id)?;
     if !(1..=NAME_BYTES).contains(&body.label.len()) {

@@ -211,20 +211,25 @@ async fn streams_are_counted_and_end_with_their_credential_and_the_server_x1() {
     let tier = Tier::new().await;
     let key = tier.key("ours", &[Scope::Read]).await;
     let mut open = Vec::new();
-    let full = Some(StatusCode::SERVICE_UNAVAILABLE);
-    // Four credentials take all places, and none of them more than its part.
+    let (full, over) = (
+        Some(StatusCode::SERVICE_UNAVAILABLE),
+        Some(StatusCode::TOO_MANY_REQUESTS),
+    );
+    // Two keys take the half of their project and two tokens the rest, none of them more than its part.
     for secret in [
         key.clone(),
         tier.key("ours", &[Scope::Read]).await,
-        tier.key("ours", &[Scope::Read]).await,
+        tier.token(Role::Viewer, None).await,
         tier.token(Role::Viewer, None).await,
     ] {
         for _ in 0..8 {
             open.push(Follower::open(&tier, &secret, "", None).await.unwrap());
         }
         let refused = Follower::open(&tier, &secret, "", None).await.err();
-        assert_eq!(refused, full);
+        assert_eq!(refused, over);
     }
+    let third = tier.key("ours", &[Scope::Read]).await;
+    assert_eq!(Follower::open(&tier, &third, "", None).await.err(), over);
     let fifth = tier.token(Role::Viewer, None).await;
     assert_eq!(Follower::open(&tier, &fifth, "", None).await.err(), full);
     open.truncate(2);
