@@ -28,7 +28,7 @@ mod snapshot;
 pub(crate) mod topics;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -43,6 +43,9 @@ use health::Health;
 use metered::Metered;
 use parts::Parts;
 use role::Role;
+
+/// How long threads that are still busy at the end are waited for.
+const THREADS_END_WITHIN: Duration = Duration::from_secs(2);
 
 /// What the parts of a running server share.
 #[derive(Clone)]
@@ -64,7 +67,8 @@ pub(crate) fn run(config: Config, role: Role) -> anyhow::Result<()> {
         true => Some(DataFolder::take(&config.server.data_dir)?),
         false => None,
     };
-    runtime(config.server.workers)?.block_on(async {
+    let runtime = runtime(config.server.workers)?;
+    let outcome = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(stop_on_signal(stop.clone())?);
         let running = Running {
@@ -76,7 +80,10 @@ pub(crate) fn run(config: Config, role: Role) -> anyhow::Result<()> {
             stop,
         };
         serve(&running, folder.as_ref(), started).await
-    })
+    });
+    // Everything that has to end has ended: what still holds a thread must not hold the process.
+    runtime.shutdown_timeout(THREADS_END_WITHIN);
+    outcome
 }
 
 /// Worker threads; 0 means one per core.

@@ -1,5 +1,7 @@
 //! Entries to the private parsers of this tier, for the fuzz targets alone. Not part of the interface.
 
+use std::time::{Duration, Instant};
+
 use axum::http::HeaderMap;
 use schemas::fault::Fault;
 use schemas::timestamp::UnixMs;
@@ -97,7 +99,8 @@ pub fn health_answer(body: &[u8]) -> (Option<String>, Option<String>) {
 pub fn build(body: &[u8]) -> Result<String, Fault> {
     let put: PutBuild = serde_json::from_slice(body)
         .map_err(|error| Fault::bad_request("invalid_body", error.to_string()))?;
-    let definition = Definition::of(put, "project", "app")?;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let definition = Definition::of(put, ("project", "app"), deadline)?;
     serde_json::to_string(&definition).map_err(|_| Fault::internal())
 }
 

@@ -23,7 +23,7 @@ use crate::export::Exports;
 use crate::letters::DeadLetters;
 use crate::live;
 use crate::platform::pipeline::LogLook;
-use crate::platform::process::{Registry as BuildRegistry, Starts};
+use crate::platform::process::{Checks, Registry as BuildRegistry, Starts};
 use crate::platform::scan::{ScanConfig, Scanner};
 use crate::platform::{Infrastructure, Processes};
 use crate::reporter::Reporter;
@@ -54,6 +54,7 @@ struct Parts {
     sign_ins: Arc<SignIns>,
     builds: Arc<BuildRegistry>,
     starts: Arc<Starts>,
+    checks: Checks,
     infrastructure: Option<Arc<dyn Infrastructure>>,
     scanner: Arc<Scanner>,
     log_look: Arc<LogLook>,
@@ -95,6 +96,7 @@ impl QueryState {
             sign_ins: Arc::default(),
             builds: Arc::new(builds),
             starts: Arc::new(starts),
+            checks: Checks::new(),
             infrastructure: None,
             scanner: Arc::new(Scanner::new(ScanConfig::default())),
             log_look: Arc::default(),
@@ -226,6 +228,11 @@ impl QueryState {
 
     pub(crate) fn starts(&self) -> &Starts {
         &self.0.starts
+    }
+
+    /// Where schemas are compiled and inputs held against them.
+    pub(crate) fn checks(&self) -> &Checks {
+        &self.0.checks
     }
 
     /// Lets scans look at what is beside the tables. Without, they say that it is not known.

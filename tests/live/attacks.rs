@@ -5,3 +5,4 @@ mod engine;
 mod fairness;
 mod numbers;
 mod reports;
+mod schemas;

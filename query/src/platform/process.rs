@@ -4,6 +4,7 @@
 //! reading at `start.rs`; why it is done this way is in docs/decisions/0019-process-start.md.
 
 pub(crate) mod build;
+mod checks;
 pub(crate) mod cursor;
 pub(crate) mod definition;
 pub mod headers;
@@ -14,6 +15,7 @@ mod schema;
 pub(crate) mod start;
 mod starts;
 
+pub(crate) use checks::Checks;
 pub(crate) use registry::Registry;
 pub(crate) use starts::Starts;
 

@@ -1,5 +1,7 @@
 //! Registering builds with their processes, and looking at what is registered.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use schemas::fault::Fault;
@@ -21,6 +23,9 @@ use crate::state::{QueryState, now_ms};
 
 /// The project that is meant where a token reaches them all and none is given.
 pub(super) const USUAL_PROJECT: &str = "default";
+
+/// How long the schemas of one build are checked and compiled: 4 MiB of them take some seconds.
+pub(super) const CHECK_TIME: Duration = Duration::from_secs(10);
 
 /// A build as it is registered.
 #[derive(Debug, Serialize, ToSchema)]
@@ -124,8 +129,10 @@ impl Build {
         (status = 404, description = "There is no such project", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
+        (status = 429, description = "The project has too many schemas being checked", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody,
+        (status = 503, description = "The schemas took too long to check, or the database is away", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(("bearer" = []))
@@ -147,9 +154,12 @@ pub(crate) async fn put(
         return Err(Fault::not_found(format!("there is no project `{project_id}`")).into());
     }
     let status = body.status.clone();
-    // Compiling many schemas takes a while.
-    let checked = || Definition::of(body, &project_id, &app_id);
-    let definition = tokio::task::block_in_place(checked)?;
+    let of = (project_id.clone(), app_id.clone());
+    let checked = move |deadline| Definition::of(body, (&of.0, &of.1), deadline);
+    let definition = state
+        .checks()
+        .run(&project_id, CHECK_TIME, checked)
+        .await??;
     let definition = json!(definition).to_string();
     let id = caller.credential().id();
     let build = NewBuild {

@@ -1,6 +1,7 @@
 //! What a build says of its processes: as it is sent, checked, and kept.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use schemas::fault::Fault;
 use schemas::limits::ID_BYTES;
@@ -9,9 +10,10 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::check_text;
+use super::build::CHECK_TIME;
 use super::key::derived;
 use super::schema::Schema;
+use super::{check_text, checks};
 
 /// Processes of one build: the largest seen had some dozens (X1).
 pub(super) const PROCESSES_MAX: usize = 256;
@@ -55,7 +57,8 @@ pub(crate) struct PutProcess {
     /// Its identifier; made of project, app and name, and always the same, unless given.
     #[schema(min_length = 1, max_length = 256)]
     uuid: Option<String>,
-    /// JSON Schema of the input. It may not refer to other documents.
+    /// JSON Schema of the input, up to 256 KiB. It may not refer to other documents, has at most 10,000 subschemas and
+    /// 200 patterns, and asks for at most 50,000 checks of each value through `allOf` and its like and `$ref`.
     #[schema(value_type = Object)]
     schema: Value,
     /// The nodes it starts at: one token each. One token without a node unless given.
@@ -98,8 +101,12 @@ impl Definition {
     /// Checks a build and completes it.
     ///
     /// # Errors
-    /// A 400 that names what is wrong.
-    pub(crate) fn of(put: PutBuild, project_id: &str, app_id: &str) -> Result<Self, Fault> {
+    /// A 400 that names what is wrong, or a 503 when the deadline passes before the last schema is compiled.
+    pub(crate) fn of(
+        put: PutBuild,
+        (project_id, app_id): (&str, &str),
+        deadline: Instant,
+    ) -> Result<Self, Fault> {
         check_text("status", &put.status, ID_BYTES)?;
         for (field, value) in [
             ("workspaceId", &put.workspace_id),
@@ -117,6 +124,9 @@ impl Definition {
         let mut names = HashSet::new();
         let mut processes = Vec::new();
         for (at, process) in put.processes.into_iter().enumerate() {
+            if Instant::now() >= deadline {
+                return Err(checks::too_slow(CHECK_TIME));
+            }
             let process = completed(process, &format!("processes[{at}]"), (project_id, app_id))?;
             if !names.insert(process.name.clone()) {
                 let message = format!("processes[{at}].name: `{}` is there twice", process.name);
@@ -181,7 +191,8 @@ mod tests {
 
     fn read(body: Value) -> Result<Definition, Fault> {
         let put = serde_json::from_value(body).unwrap_or_else(|error| panic!("{error}"));
-        Definition::of(put, "ours", "shop")
+        let deadline = Instant::now() + CHECK_TIME;
+        Definition::of(put, ("ours", "shop"), deadline)
     }
 
     fn with(process: Value) -> Result<Definition, Fault> {

@@ -39,7 +39,7 @@ pub(super) struct Ready {
     pub(super) status: String,
     pub(super) parent_app_id: Option<String>,
     pub(super) root_app_id: Option<String>,
-    processes: HashMap<String, ReadyProcess>,
+    processes: HashMap<String, Arc<ReadyProcess>>,
     bytes: usize,
 }
 
@@ -140,7 +140,7 @@ impl Ready {
                 schema,
                 compiled: OnceLock::new(),
             };
-            (name, ready)
+            (name, Arc::new(ready))
         });
         Ok(Self {
             project_id: record.project_id.clone(),
@@ -153,16 +153,16 @@ impl Ready {
     }
 
     /// The process of this name.
-    pub(super) fn process(&self, name: &str) -> Option<&ReadyProcess> {
+    pub(super) fn process(&self, name: &str) -> Option<&Arc<ReadyProcess>> {
         self.processes.get(name)
     }
 }
 
 impl ReadyProcess {
-    /// Its schema, compiled at the first call.
+    /// Its schema, compiled at the first call: on a thread of [`super::checks`].
     ///
     /// # Errors
-    /// It cannot be compiled, though it could when it was registered.
+    /// It cannot be compiled, though it could when it was registered, or it was registered before there were bounds.
     pub(super) fn schema(&self) -> Result<&Schema, &str> {
         let compiled = self.compiled.get_or_init(|| Schema::compile(&self.schema));
         compiled.as_ref().map_err(String::as_str)

@@ -1,6 +1,16 @@
 //! The JSON Schema of a process's input: compiled once, and every violation named.
+//!
+//! Whoever registers a schema decides what a check of it costs. What it asks of one value is bounded before it is
+//! compiled ([`bounds`]), and what it asks of all parts of an input while it is checked ([`metered`]). Both take longer
+//! than a thread that serves requests may be held up: call them on one of [`super::checks`].
 
-use jsonschema::{PatternOptions, Validator};
+mod bounds;
+mod metered;
+
+use std::time::Instant;
+
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use metered::{Counted, Limits, Metered};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -10,12 +20,19 @@ pub(super) const VIOLATIONS_MAX: usize = 100;
 /// Characters of one message or path: a path of a deep value, or a list of what is allowed (X1).
 const TEXT_CHARS: usize = 500;
 /// Bytes of a compiled pattern.
-const PATTERN_BYTES: usize = 1 << 20;
+const PATTERN_BYTES: usize = 256 << 10;
 /// Steps back in matching one pattern: patterns that need more are for doing harm.
 const BACKTRACKS: usize = 100_000;
 
+/// Looks at an input or a part of it in one check: 512 KiB of numbers in an array take 800,000 (X1).
+const STEPS: u64 = 2_000_000;
+/// Bytes of the violations of one check, and of the values that they quote (X1).
+const REPORT_BYTES: usize = 128 << 20;
+
+pub(super) use metered::Exceeded;
+
 /// A compiled schema.
-pub(super) struct Schema(Validator);
+pub(super) struct Schema(Validator<Metered>);
 
 /// What of an input does not conform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -40,10 +57,11 @@ impl Schema {
         if !schema.is_object() {
             return Err("a schema has to be an object".to_owned());
         }
+        bounds::check(schema)?;
         let patterns = PatternOptions::fancy_regex()
             .backtrack_limit(BACKTRACKS)
             .size_limit(PATTERN_BYTES);
-        let compiled = jsonschema::options()
+        let compiled = jsonschema::options_for::<Metered>()
             .with_pattern_options(patterns)
             .with_retriever(Nothing)
             .build(schema);
@@ -58,15 +76,43 @@ impl Schema {
     }
 
     /// What does not conform, at most [`VIOLATIONS_MAX`], and whether there is more.
-    pub(super) fn violations(&self, value: &Value) -> (Vec<Violation>, bool) {
-        let mut errors = self.0.iter_errors(value);
-        let violations = errors.by_ref().take(VIOLATIONS_MAX).map(|error| Violation {
+    ///
+    /// # Errors
+    /// The limit that the check reached before its end.
+    pub(super) fn violations(
+        &self,
+        value: &Value,
+        deadline: Instant,
+    ) -> Result<(Vec<Violation>, bool), Exceeded> {
+        let limits = Limits {
+            steps: STEPS,
+            report_bytes: REPORT_BYTES,
+            deadline,
+        };
+        let all = metered::within(limits, || {
+            let mut errors = self.0.iter_errors(Counted(value));
+            let violations = errors.by_ref().take(VIOLATIONS_MAX);
+            let violations: Vec<Violation> = violations.map(|one| Violation::of(&one)).collect();
+            (violations, errors.next().is_some())
+        });
+        match all {
+            // More than can be held: the first one alone.
+            Err(Exceeded::Report) => metered::within(limits, || {
+                let first = self.0.validate(Counted(value)).err();
+                (first.iter().map(Violation::of).collect(), true)
+            }),
+            all => all,
+        }
+    }
+}
+
+impl Violation {
+    fn of(error: &ValidationError<'_>) -> Self {
+        Self {
             path: cut(&error.instance_path().to_string()),
             message: cut(&error.masked().to_string()),
             schema_path: cut(&error.schema_path().to_string()),
-        });
-        let violations: Vec<Violation> = violations.collect();
-        (violations, errors.next().is_some())
+        }
     }
 }
 
@@ -90,120 +136,4 @@ fn cut(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    fn order() -> Schema {
-        let schema = json!({
-            "type": "object", "required": ["key1", "key2"], "additionalProperties": false,
-            "properties": {
-                "key1": {"type": "string", "minLength": 1},
-                "key2": {"$ref": "#/$defs/name"},
-                "items": {"type": "array", "items": {"type": "object", "properties": {"count": {"type": "integer"}}}}
-            },
-            "$defs": {"name": {"type": "string", "pattern": "^(?!x)[a-z]+$"}}
-        });
-        Schema::compile(&schema).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    #[test]
-    fn every_violation_is_named_with_its_place_and_without_the_value() {
-        let wrong = json!({"key1": "", "key2": "SECRET", "items": [{"count": "many"}], "more": 1});
-        let (violations, is_cut) = order().violations(&wrong);
-        assert!(!is_cut);
-        let places: Vec<(&str, &str)> = violations
-            .iter()
-            .map(|one| (one.path.as_str(), one.schema_path.as_str()))
-            .collect();
-        for place in [
-            ("/key1", "/properties/key1/minLength"),
-            ("/key2", "/$defs/name/pattern"),
-            (
-                "/items/0/count",
-                "/properties/items/items/properties/count/type",
-            ),
-            ("", "/additionalProperties"),
-        ] {
-            assert!(places.contains(&place), "{place:?}: {violations:?}");
-        }
-        assert_eq!(violations.len(), 4);
-        let said = serde_json::to_string(&violations).unwrap();
-        assert!(!said.contains("SECRET") && said.contains("more"), "{said}");
-        let (missing, _) = order().violations(&json!({}));
-        let messages: Vec<&str> = missing.iter().map(|one| one.message.as_str()).collect();
-        assert!(messages[0].contains("key1") && messages[1].contains("key2"));
-        assert_eq!(
-            order().violations(&json!({"key1": "a", "key2": "b"})),
-            (vec![], false)
-        );
-    }
-
-    #[test]
-    fn what_is_no_schema_or_refers_elsewhere_is_refused_with_a_reason() {
-        for (schema, named) in [
-            (json!(7), "an object"),
-            (json!(false), "an object"),
-            (json!({"type": "thing"}), "type"),
-            (json!({"properties": {"a": {"minLength": -1}}}), "minLength"),
-            (json!({"$ref": "https://example.org/other.json"}), "other"),
-            (json!({"$ref": "file:///etc/passwd"}), "passwd"),
-            (json!({"$ref": "#/$defs/none"}), "none"),
-            (json!({"pattern": "("}), "pattern"),
-            (
-                json!({"$schema": "https://example.org/own-dialect"}),
-                "own-dialect",
-            ),
-        ] {
-            let refused = Schema::compile(&schema).err().unwrap_or_default();
-            assert!(refused.contains(named), "{schema}: {refused}");
-        }
-    }
-
-    #[test]
-    fn a_schema_that_refers_to_itself_ends() {
-        for schema in [
-            json!({"$ref": "#"}),
-            json!({"allOf": [{"$ref": "#"}]}),
-            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
-            json!({"properties": {"next": {"$ref": "#"}}}),
-            json!({"$dynamicAnchor": "n", "anyOf": [{"$dynamicRef": "#n"}]}),
-        ] {
-            if let Ok(compiled) = Schema::compile(&schema) {
-                compiled.violations(&json!({"next": {"next": {}}}));
-            }
-        }
-    }
-
-    #[test]
-    fn a_pattern_that_goes_back_for_ever_is_given_up() {
-        let schema = Schema::compile(&json!({"pattern": "^(?=(a+)+$)(a|aa)+\\1b$"}));
-        let schema = schema.unwrap_or_else(|error| panic!("{error}"));
-        let started = std::time::Instant::now();
-        let (violations, _) = schema.violations(&json!("a".repeat(5000)));
-        assert_eq!(violations.len(), 1);
-        assert!(started.elapsed().as_secs() < 20);
-    }
-
-    #[test]
-    fn violations_and_their_texts_are_bounded_x1() {
-        let long = "p".repeat(3000);
-        let schema = Schema::compile(&json!({"items": {"required": [long]}}));
-        let schema = schema.unwrap_or_else(|error| panic!("{error}"));
-        let many = Value::Array(vec![json!({}); 1000]);
-        let (violations, is_cut) = schema.violations(&many);
-        assert_eq!((violations.len(), is_cut), (VIOLATIONS_MAX, true));
-        assert!(violations.iter().all(|one| one.message.len() < 600));
-    }
-
-    proptest! {
-        #[test]
-        fn names_and_values_of_any_kind_are_judged_without_a_panic(key in ".{0,20}", text in ".{0,20}") {
-            let schema = Schema::compile(&json!({"properties": {key.clone(): {"type": "number"}}}));
-            let schema = schema.unwrap_or_else(|error| panic!("{error}"));
-            let (violations, _) = schema.violations(&json!({key: text}));
-            prop_assert_eq!(violations.len(), 1);
-        }
-    }
-}
+mod tests;

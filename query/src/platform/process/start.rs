@@ -1,5 +1,6 @@
 //! Starting a process by build and name.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -14,10 +15,10 @@ use store::instances::InstanceRecord;
 use utoipa::ToSchema;
 
 use super::build::USUAL_PROJECT;
-use super::registry::Ready;
-use super::schema::{VIOLATIONS_MAX, Violation};
+use super::registry::{Ready, ReadyProcess};
+use super::schema::{Exceeded, VIOLATIONS_MAX, Violation};
 use super::starts::{self, Plan};
-use super::{key, may_start};
+use super::{checks, key, may_start};
 use crate::access::{Caller, is_one};
 use crate::error::{FaultBody, Refusal};
 use crate::params::{Pairs, PathIds, check_json, too_large};
@@ -30,8 +31,8 @@ const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of `svc-platform`.
 const PLATFORM_BYTES: usize = 256;
 const PLATFORM: &str = "svc-platform";
-/// Bodies larger than this are judged beside the threads that serve requests.
-const JUDGED_ASIDE_BYTES: usize = 16 << 10;
+/// How long a body is held against its schema: the largest one of a usual kind takes some ten milliseconds.
+const CHECK_TIME: Duration = Duration::from_secs(2);
 /// Projects that are named where a pair exists in several.
 const PROJECTS_NAMED: usize = 10;
 
@@ -160,9 +161,11 @@ impl Started {
         (status = 409, description = "The token reaches several projects, and the pair is not in `default`: give `project_id`", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 422, description = "The body does not conform to the schema: `details.violations` names each place; or the `Idempotency-Key` was used with another body", body = FaultBody),
+        (status = 422, description = "The body does not conform to the schema: `details.violations` names each place; checking it takes too many steps; or the `Idempotency-Key` was used with another body", body = FaultBody),
+        (status = 429, description = "The project has too many bodies being checked", body = FaultBody,
+            headers(("Retry-After" = u32, description = "Seconds"))),
         (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "It could not be stored or reported; try again with the same `Idempotency-Key`", body = FaultBody,
+        (status = 503, description = "It could not be checked in time, stored or reported; try again with the same `Idempotency-Key`", body = FaultBody,
             headers(("Retry-After" = u32, description = "Seconds"))),
     ),
     security(("bearer" = []))
@@ -194,22 +197,7 @@ pub(crate) async fn start(
         let message = "this process may be started with other roles only";
         return Err(Fault::forbidden(message).into());
     }
-    let judge = || -> Result<(Vec<Violation>, bool), Fault> {
-        let schema = process.schema().map_err(|why| {
-            tracing::error!(
-                error.message = why,
-                "a schema that was registered cannot be compiled"
-            );
-            Fault::internal()
-        })?;
-        Ok(schema.violations(&body))
-    };
-    let (violations, is_cut) = if input.len() > JUDGED_ASIDE_BYTES {
-        let _turn = state.starts().turn_to_judge().await?;
-        tokio::task::block_in_place(judge)?
-    } else {
-        judge()?
-    };
+    let (violations, is_cut) = check(&state, &build.project_id, process, body).await?;
     if !violations.is_empty() {
         return Err(not_conforming(&name, &violations, is_cut).into());
     }
@@ -229,6 +217,36 @@ pub(crate) async fn start(
         input,
     };
     Ok(Json(Started::of(starts::start(&state, plan, room).await?)?))
+}
+
+/// Holds the body against the schema of the process, on a thread of its own.
+async fn check(
+    state: &QueryState,
+    project_id: &str,
+    process: &Arc<ReadyProcess>,
+    body: Value,
+) -> Result<(Vec<Violation>, bool), Fault> {
+    let process = process.clone();
+    let check = move |deadline| {
+        match process.schema() {
+        Ok(schema) => schema.violations(&body, deadline).map_err(|exceeded| match exceeded {
+            Exceeded::Time => checks::too_slow(CHECK_TIME),
+            Exceeded::Steps | Exceeded::Report => Fault::new(422, "schema_too_expensive", "checking this body against the schema of the process takes more steps than are allowed; simplify the schema where subschemas repeat or refer to themselves, or send a smaller body"),
+        }),
+        Err(why) => {
+            let message = format!("the schema of the process is refused: {why}; register the build again with one that is accepted");
+            Err(Fault::new(422, "schema_refused", message))
+        }
+    }
+    };
+    let checked = state.checks().run(project_id, CHECK_TIME, check).await?;
+    checked.inspect_err(|fault| {
+        tracing::warn!(
+            project.id = project_id,
+            error.code = fault.code,
+            "a body could not be held against its schema"
+        );
+    })
 }
 
 /// Ask from a page whether it may start a process

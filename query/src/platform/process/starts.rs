@@ -20,7 +20,7 @@ use store::StoreError;
 use store::claims::Holds;
 use store::filter_sql::Projects;
 use store::instances::{InstanceRecord, Instances};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use super::key::derived;
@@ -32,9 +32,6 @@ use crate::state::{QueryState, now_ms};
 const ROOM_BYTES: usize = 64 << 20;
 /// What a start takes at least of the room: so there are at most 4,096 at once.
 const START_BYTES: usize = 16 << 10;
-/// Large bodies held against their schemas at once: violations are collected before they are cut, some hundred
-/// megabytes for the worst body there can be (X1).
-const JUDGES: usize = 2;
 /// Bytes of starts that were begun under a key, and what one takes beside its input (X1).
 const BEGUN_BYTES: u64 = 32 << 20;
 const BEGUN_RECORD_BYTES: usize = 1 << 10;
@@ -81,7 +78,6 @@ pub(crate) struct Starts {
     pub(super) instances: Instances,
     lanes: Vec<Mutex<()>>,
     room: Arc<Semaphore>,
-    judges: Semaphore,
     /// Starts under a key that were begun here, so that a repeat after an append of which nobody knows how it ended
     /// appends the very same record.
     begun: Cache<Uuid, InstanceRecord>,
@@ -93,7 +89,6 @@ impl Starts {
             instances,
             lanes: (0..LANES).map(|_| Mutex::default()).collect(),
             room: Arc::new(Semaphore::new(ROOM_BYTES)),
-            judges: Semaphore::new(JUDGES),
             begun: Cache::builder()
                 .max_capacity(BEGUN_BYTES)
                 .weigher(|_, one: &InstanceRecord| {
@@ -123,15 +118,6 @@ impl Starts {
                     RETRY_S,
                 )
             })
-    }
-
-    /// A turn to hold a large body against its schema: that takes memory for every violation, and a thread.
-    pub(super) async fn turn_to_judge(&self) -> Result<SemaphorePermit<'_>, Fault> {
-        let turn = tokio::time::timeout(ANSWER_WITHIN, self.judges.acquire()).await;
-        turn.ok().and_then(Result::ok).ok_or_else(|| {
-            let message = "too many large starts are being checked at once; try again";
-            Fault::unavailable(message, RETRY_S)
-        })
     }
 
     fn lane(&self, uuid: &Uuid) -> &Mutex<()> {
