@@ -51,6 +51,9 @@ pub(crate) struct RetentionArgs {
     /// Say what would go and drop nothing
     #[arg(long)]
     dry_run: bool,
+    /// Count ages from the server's clock even if it went forward by more than a day
+    #[arg(long)]
+    trust_clock: bool,
     #[command(flatten)]
     access: Access,
 }
@@ -126,7 +129,7 @@ async fn dispatch(command: JobsCommand) -> anyhow::Result<ExitCode> {
             begin("/api/internal/cost/recalculate", body, &args.access).await
         }
         JobsCommand::Retention(args) => {
-            let body = json!({"dry_run": args.dry_run});
+            let body = json!({"dry_run": args.dry_run, "trust_clock": args.trust_clock});
             begin("/api/internal/retention", body, &args.access).await
         }
         JobsCommand::Rebuild(args) => begin("/api/internal/rebuild", json!({}), &args.access).await,

@@ -24,6 +24,9 @@ pub struct Recalculate {
 pub struct Retention {
     /// Say what would go and drop nothing.
     pub dry_run: bool,
+    /// Count ages from the clock even if it went forward by more than a day since retention last looked.
+    #[serde(default)]
+    pub trust_clock: bool,
 }
 
 /// Fold the stored events again.
@@ -54,6 +57,13 @@ pub struct RetentionReport {
     pub days_left: u64,
     /// Events of what was saved while it was being dropped: they were processed again, and it is back.
     pub brought_back: u64,
+    /// Start of the day that ages are counted from, RFC 3339.
+    #[serde(default)]
+    pub counted_from: String,
+    /// Whole days by which the clock was ahead of that: it went forward by more than a day, and retention makes up for
+    /// one day each day unless it is told to trust the clock.
+    #[serde(default)]
+    pub clock_ahead_days: u64,
 }
 
 /// What went of the projects that are not named.

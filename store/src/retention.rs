@@ -58,18 +58,29 @@ impl Store {
         self.bounded_query(sql).rows().await
     }
 
-    /// Whether anything was dropped, or asked to be, since a moment. Jobs that only looked, failed or were cancelled do
-    /// not count.
-    pub async fn retention_since(&self, since_ms: i64) -> Result<bool, StoreError> {
+    /// Whether anything was dropped, or asked to be, between two moments. Jobs that only looked, failed or were
+    /// cancelled do not count, nor do those of a clock that was ahead.
+    pub async fn retention_between(&self, since_ms: i64, now_ms: i64) -> Result<bool, StoreError> {
         let sql = "SELECT count() FROM jobs FINAL WHERE kind = 'retention' AND state IN ('queued', 'running', 'done') \
                    AND created_at >= fromUnixTimestamp64Milli({since:Int64}, 'UTC') \
+                   AND created_at <= fromUnixTimestamp64Milli({now:Int64}, 'UTC') \
                    AND NOT JSONExtractBool(parameters, 'dry_run')";
         let found: u64 = self
             .bounded_query(sql)
             .param("since", since_ms)
+            .param("now", now_ms)
             .one()
             .await?;
         Ok(found > 0)
+    }
+
+    /// When the newest of what bears a time of the server's was stored: events by their acceptance, jobs, projects and
+    /// migrations. Unix milliseconds.
+    pub async fn newest_stored_ms(&self) -> Result<i64, StoreError> {
+        let sql = "SELECT toUnixTimestamp64Milli(greatest((SELECT max(received_at) FROM events), \
+                     (SELECT max(updated_at) FROM jobs), (SELECT max(created_at) FROM projects), \
+                     (SELECT max(applied_at) FROM migrations)))";
+        self.bounded_query(sql).one().await
     }
 
     /// When the first project was made, Unix milliseconds: the age of the deployment.

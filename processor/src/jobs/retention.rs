@@ -8,15 +8,19 @@
 //! 5. Saves that were accepted while that went on are waited for. What they keep of what was dropped is processed
 //!    again, through the log, from the days as they were. Only then are those thrown away.
 //!
+//! Ages are counted from a time of retention's own, which a jump of the clock does not move; see [`clock`].
+//!
 //! A job that is taken up again begins with 4 and 5 for what the dead one dropped, and goes on with what is left:
 //! days that are done have nothing more to drop.
 
+pub(super) mod clock;
 mod tally;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use clock::RetentionClock;
 use schemas::ids::{AppId, ProjectId};
 use schemas::job::{Retention as Asked, RetentionReport};
 use schemas::record::RecordHeader;
@@ -52,6 +56,9 @@ const SWAP_PAUSE: Duration = Duration::from_secs(3);
 struct Checkpoint {
     /// The moment that ages are counted from.
     now_ms: i64,
+    /// By how much the clock was ahead of it when the job began.
+    #[serde(default)]
+    behind_ms: i64,
     /// What has been dropped.
     dropped: Tally,
     /// The day that is being dropped, and what goes of it: it counts once it has nothing more to drop.
@@ -67,7 +74,20 @@ impl Checkpoint {
             others: self.dropped.others(),
             days_left: self.days_left,
             brought_back: self.brought_back,
+            counted_from: clock::text(self.today_ms()),
+            clock_ahead_days: u64::try_from(self.behind_ms / DAY_MS).unwrap_or(0),
         }
+    }
+
+    /// Start of the day that ages are counted from.
+    fn today_ms(&self) -> i64 {
+        self.now_ms - self.now_ms.rem_euclid(DAY_MS)
+    }
+
+    fn count_from(&mut self, clock: RetentionClock) {
+        clock.warn_if_behind();
+        self.now_ms = clock.now_ms();
+        self.behind_ms = clock.behind_ms();
     }
 }
 
@@ -84,10 +104,15 @@ struct Work<'a> {
 pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
     let asked: Asked = desk.parameters()?;
     let mut stand: Checkpoint = desk.checkpoint()?;
-    if stand.now_ms == 0 {
-        stand.now_ms = desk.job.created_at;
-    }
     let store = desk.parts.store.clone();
+    if stand.now_ms == 0 {
+        // What `trust_clock` would drop can be looked at without trusting it.
+        stand.count_from(match (asked.trust_clock, asked.dry_run) {
+            (true, true) => RetentionClock::trusting(now_ms()),
+            (true, false) => clock::trust(&store, now_ms()).await?,
+            (false, _) => clock::look(&store, now_ms()).await?,
+        });
+    }
     let days_of = store.retention_days().await?;
     let days_of: BTreeMap<String, u32> =
         days_of.into_iter().filter(|(_, days)| *days > 0).collect();
@@ -145,7 +170,7 @@ impl Work<'_> {
     }
 
     async fn set_limits(&self) -> Result<(), JobError> {
-        let today_ms = self.stand.now_ms - self.stand.now_ms.rem_euclid(DAY_MS);
+        let today_ms = self.stand.today_ms();
         let limits = self.days_of.iter().map(|(project, days)| Limit {
             project_id: project.clone(),
             cutoff_ms: today_ms - i64::from(*days) * DAY_MS,

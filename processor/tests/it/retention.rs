@@ -341,7 +341,10 @@ async fn report(deployment: &Deployment, events: &[Event]) {
 }
 
 fn retention(dry_run: bool) -> Retention {
-    Retention { dry_run }
+    Retention {
+        dry_run,
+        trust_clock: false,
+    }
 }
 
 fn report_of(job: &Job) -> RetentionReport {
@@ -520,6 +523,43 @@ async fn killed_anywhere_retention_comes_to_the_same_end_r1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_went_forward_by_weeks_drops_nothing_until_it_is_trusted() {
+    let event = |run: &str, days_ago: i64| Event {
+        project: "p",
+        run: run.to_owned(),
+        name: "llm_start",
+        parent: None,
+        at_ms: today_ms() - days_ago * DAY_MS,
+    };
+    let mut deployment = deployment().await;
+    report(&deployment, &[event("young", 20), event("old", 60)]).await;
+    // Project p keeps 3 days, and retention last looked 45 days ago: to it the clock is as far ahead.
+    let seen_ms = chrono::Utc::now().timestamp_millis() - 45 * DAY_MS;
+    let clock = json!({"trusted_ms": seen_ms, "seen_ms": seen_ms, "lasted_ms": 0}).to_string();
+    let kept = deployment
+        .store
+        .set_deployment_value("retention_clock", &clock);
+    kept.await.unwrap();
+    deployment.start_runner();
+    let did = async |asked: &Retention| {
+        let job = deployment.ask(JobKind::Retention, None, asked).await;
+        let report = report_of(&deployment.done(&job.job_id).await);
+        let runs: u64 = report.projects.iter().map(|of| of.runs).sum();
+        (runs, report.clock_ahead_days)
+    };
+    let trusting = |dry_run| Retention {
+        dry_run,
+        trust_clock: true,
+    };
+    assert_eq!(did(&retention(true)).await, (1, 45));
+    assert_eq!(did(&retention(false)).await, (1, 45), "only the old one");
+    assert_eq!(did(&trusting(true)).await, (1, 0), "says what would go");
+    assert_eq!(did(&retention(false)).await, (0, 45), "and trusts nothing");
+    assert_eq!(did(&trusting(false)).await, (1, 0));
+    assert_eq!(did(&retention(false)).await, (0, 0), "from then on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_job_whose_steps_keep_failing_makes_way_for_others() {
     let mut deployment = deployment().await;
     // Every row takes more memory than a statement may have: an error that may be gone the next time, and never is.
@@ -527,7 +567,7 @@ async fn a_cancelled_job_whose_steps_keep_failing_makes_way_for_others() {
                  much UInt64 MATERIALIZED length(range(toUInt64(200000000 + length(project_id))))) \
                  ENGINE = MergeTree ORDER BY project_id";
     deployment.store.run(table).await.unwrap();
-    let asked = Retention { dry_run: true };
+    let asked = retention(true);
     let stuck = deployment.ask(JobKind::Retention, None, &asked).await;
     deployment.start_runner();
     let begins = async {

@@ -91,6 +91,8 @@ pub(crate) async fn recalculate(
 /// Drop what is older than its project keeps
 ///
 /// Saved runs stay, with their descendants and ancestors. It also runs by itself; see the settings of `[retention]`.
+/// Ages are counted from a time that a jump of the server's clock moves by at most one day for each day that it lasts;
+/// the report says which, and `trust_clock` ends that.
 #[utoipa::path(post, path = "/api/internal/retention", operation_id = "run_retention", tag = "jobs",
     request_body = Option<AskRetention>,
     responses(
@@ -112,8 +114,10 @@ pub(crate) async fn retention(
 ) -> Result<(StatusCode, Json<Job>), Refusal> {
     caller.administers_all()?;
     pairs.only([])?;
+    let body = body.unwrap_or_default();
     let asked = job::Retention {
-        dry_run: body.unwrap_or_default().dry_run,
+        dry_run: body.dry_run,
+        trust_clock: body.trust_clock,
     };
     ask(&state, JobKind::Retention, None, &asked).await
 }

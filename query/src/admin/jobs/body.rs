@@ -36,6 +36,8 @@ pub(crate) struct AskRecalculate {
 pub(crate) struct AskRetention {
     /// Say what would go and drop nothing.
     pub(crate) dry_run: bool,
+    /// Count ages from the server's clock even if it went forward by more than a day since retention last looked.
+    pub(crate) trust_clock: bool,
 }
 
 /// How to rebuild.
