@@ -143,6 +143,7 @@ impl SettingsArgs {
 
 /// Runs the command of the command line. Whatever fails is told in one line on standard error.
 pub(crate) fn run() -> ExitCode {
+    serve::folder::private::set_umask();
     match dispatch(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {

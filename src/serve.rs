@@ -10,6 +10,7 @@ mod changes;
 mod document;
 pub(crate) mod engine;
 pub(crate) mod folder;
+mod full_disk;
 pub(crate) mod health;
 pub(crate) mod http;
 mod infrastructure;
@@ -130,23 +131,28 @@ async fn serve_parts(
         running.stop.clone(),
     );
     let http = tokio::spawn(http);
-    if let Some(folder) = folder {
-        folder.announce(&url)?;
-    }
-    tracing::info!(server.role = running.role.name(), http.address = %address, server.version = env!("CARGO_PKG_VERSION"), "listening");
-
-    let opened = tokio::select! {
-        opened = parts::open(running, folder, address) => opened.map(Some),
-        () = running.stop.cancelled() => Ok(None),
-    };
-    let outcome = match opened {
-        Ok(Some(parts)) => {
-            gate.open(parts.router.clone());
-            run_parts(running, folder, parts, http, (&url, started)).await
+    let announced = async {
+        if let Some(folder) = folder {
+            folder.announce(&url, &running.stop).await;
         }
-        Ok(None) => ended(running, http).await,
-        Err(error) => ended(running, http).await.and(Err(error)),
     };
+    let work = async {
+        tracing::info!(server.role = running.role.name(), http.address = %address, server.version = env!("CARGO_PKG_VERSION"), "listening");
+        let opened = tokio::select! {
+            opened = parts::open(running, folder, address) => opened.map(Some),
+            () = running.stop.cancelled() => Ok(None),
+        };
+        match opened {
+            Ok(Some(parts)) => {
+                gate.open(parts.router.clone());
+                run_parts(running, folder, parts, http, (&url, started)).await
+            }
+            Ok(None) => ended(running, http).await,
+            Err(error) => ended(running, http).await.and(Err(error)),
+        }
+    };
+    // The address first: who waits for the line above reads it.
+    let ((), outcome) = tokio::join!(announced, work);
     if let Some(folder) = folder {
         folder.withdraw();
     }

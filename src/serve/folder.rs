@@ -1,12 +1,19 @@
 //! The data folder: made when missing, held by one server at a time, and what it keeps for people and commands.
 
+pub(crate) mod private;
+
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+/// Pause before an address that could not be written is tried again.
+const ANNOUNCE_PAUSE: Duration = Duration::from_secs(5);
 
 /// A data folder held by this process until dropped.
 pub(crate) struct DataFolder {
@@ -32,6 +39,7 @@ impl DataFolder {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(path.join("lock"))
             .with_context(|| format!("cannot write in the data folder {shown}"))?;
         match lock.try_lock() {
@@ -49,9 +57,14 @@ impl DataFolder {
                 return Err(error).with_context(|| format!("cannot lock the data folder {shown}"));
             }
         }
-        lock.set_len(0)
+        // The number is for the message of another server; on a full disk there is none.
+        if let Err(error) = lock
+            .set_len(0)
             .and_then(|()| writeln!(lock, "{}", std::process::id()))
-            .with_context(|| format!("cannot write in the data folder {shown}"))?;
+        {
+            tracing::warn!(error.message = %error, "cannot write the number of this process into the lock file");
+        }
+        private::correct(&path);
         Ok(Self { path, _lock: lock })
     }
 
@@ -60,15 +73,32 @@ impl DataFolder {
         &self.path
     }
 
-    /// Leaves the address of the server for the commands that talk to it.
-    pub(crate) fn announce(&self, url: &str) -> anyhow::Result<()> {
-        write_whole(&address_file(&self.path), url, 0o644)
+    /// Leaves the address of the server for the commands that talk to it, or tries until `stop`: a server works without
+    /// it, and a full disk has room again some time. Commands use the address of the settings meanwhile.
+    pub(crate) async fn announce(&self, url: &str, stop: &CancellationToken) {
+        let mut told = false;
+        while let Err(error) = write_whole(&address_file(&self.path), url, 0o600) {
+            if !told {
+                tracing::warn!(
+                    error.message = format!("{error:#}"),
+                    "the address file is written when that is possible; until then commands use the address of the settings"
+                );
+            }
+            told = true;
+            tokio::select! {
+                () = tokio::time::sleep(ANNOUNCE_PAUSE) => {}
+                () = stop.cancelled() => return,
+            }
+        }
     }
 
     /// Takes the address away again. A server that died leaves it; commands then say that nobody answers.
     pub(crate) fn withdraw(&self) {
-        if let Err(error) = std::fs::remove_file(address_file(&self.path)) {
-            tracing::warn!(error.message = %error, "cannot remove the address file");
+        match std::fs::remove_file(address_file(&self.path)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(error.message = %error, "cannot remove the address file");
+            }
+            _ => {}
         }
     }
 }

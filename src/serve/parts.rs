@@ -23,7 +23,7 @@ use super::folder::DataFolder;
 use super::presence::Presence;
 use super::snapshot::SnapshotFile;
 use super::topics::Topics;
-use super::{Running, api, process_metrics};
+use super::{Running, api, full_disk, process_metrics};
 use crate::caches::{CacheName, Caches};
 use crate::config::Config;
 use crate::control::{Alone, OverLog};
@@ -78,8 +78,10 @@ pub(crate) async fn open(
     let settings = {
         let (running, metrics, data_dir) = (running.clone(), metrics.clone(), data_dir.clone());
         tokio::task::spawn_blocking(move || {
-            let data_dir = data_dir.as_deref();
-            store_settings(&running.config, data_dir, &running.engine, metrics)
+            full_disk::until_there_is_room(&running, data_dir.as_deref(), || {
+                let data_dir = data_dir.as_deref();
+                store_settings(&running.config, data_dir, &running.engine, metrics.clone())
+            })
         })
     };
     let (topics, settings) = tokio::join!(topics, settings);

@@ -3,6 +3,7 @@
 mod claims;
 mod engine;
 mod fairness;
+mod files;
 mod numbers;
 mod reports;
 mod schemas;

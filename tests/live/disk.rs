@@ -15,10 +15,10 @@ use serde_json::json;
 use crate::harness::{Server, Setup, VISIBLE_WITHIN, event, kill};
 
 /// A file system of a few MiB, unmounted when dropped.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(at: &Path, mib: usize, mode: &str) -> Self {
+    pub(crate) fn mount(at: &Path, mib: usize, mode: &str) -> Self {
         fs::create_dir_all(at).unwrap();
         let options = format!("size={mib}m,{mode}");
         let done = Command::new("mount")
@@ -35,7 +35,7 @@ impl SmallDisk {
     }
 
     /// Takes all space but so many MiB, while others write too: what they took since the look is looked at again.
-    fn fill_but(&self, mib: usize) -> PathBuf {
+    pub(crate) fn fill_but(&self, mib: usize) -> PathBuf {
         let filler = self.0.join("filler");
         for _ in 0..50 {
             let stat = rustix::fs::statvfs(&self.0).unwrap();

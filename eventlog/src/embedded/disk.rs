@@ -1,8 +1,9 @@
 //! The files under the log: a folder of the file system, or whatever a test puts in its place.
 
 use std::fmt::Debug;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,9 @@ pub trait Disk: Debug + Send + Sync + 'static {
     fn sync(&self) -> io::Result<()>;
 }
 
+/// Mode of the files: they hold what was reported, so only the user of the process reads them.
+const PRIVATE: u32 = 0o600;
+
 /// A folder of the file system, locked for this process.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -46,11 +50,16 @@ impl Folder {
         let failed = |what: &str, error: io::Error| {
             LogError::Unavailable(format!("{what} {}: {error}", path.display()))
         };
-        std::fs::create_dir_all(path).map_err(|error| failed("cannot make the folder", error))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| failed("cannot make the folder", error))?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
+            .mode(PRIVATE)
             .open(path.join("lock"))
             .map_err(|error| failed("cannot write in the folder", error))?;
         lock.try_lock().map_err(|error| match error {
@@ -74,6 +83,7 @@ impl Disk for Folder {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(PRIVATE)
             .open(self.path.join(name))?;
         FileBackend::new(file)
             .map(|backend| Box::new(backend) as Box<dyn StorageBackend>)
