@@ -25,8 +25,10 @@ mod config;
 mod cursors;
 mod disk;
 mod frame;
+mod gaps;
 mod ledger;
 mod metrics;
+mod opening;
 mod segment;
 mod store;
 mod tail;
@@ -42,6 +44,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use config::EmbeddedConfig;
 pub use disk::Disk;
+pub use gaps::Loss;
 
 use crate::groups::Groups;
 use crate::member::{GroupMember, Source};
@@ -54,7 +57,7 @@ use committer::Committer;
 use cursors::Cursors;
 use ledger::Ledger;
 use metrics::Metrics;
-use segment::Segment;
+use opening::Opened;
 use store::Surroundings;
 use writer::{Pending, Writer};
 
@@ -110,13 +113,15 @@ impl EmbeddedLog {
             cache_bytes: config.page_cache_bytes,
         };
         let (cursors, committed) = Cursors::open(around.clone(), config.partitions)?;
-        let segments = open_segments(&around, &config, &committed)?;
+        let Opened { segments, losses } =
+            opening::open_segments(&around, &config, &committed, cursors.noted())?;
         let Some(active) = segments.last().map(Arc::clone) else {
             return Err(LogError::Damaged("no segment".to_owned()));
         };
         let changed = watch::Sender::new(0);
         let groups = Groups::new(config.partitions, changed.clone());
-        let ledger = Arc::new(Ledger::new(config, around, segments, committed, changed));
+        let state = (losses, changed);
+        let ledger = Arc::new(Ledger::new(config, around, segments, committed, state));
         ledger.trim();
         ledger.close_idle();
 
@@ -154,52 +159,15 @@ impl EmbeddedLog {
         self.shared.ask_committer(command).await
     }
 
+    /// What was accepted, not processed, and missing when the log was opened.
+    pub fn losses(&self) -> &[Loss] {
+        &self.shared.ledger.losses
+    }
+
     /// The groups the log keeps records for.
     pub fn groups(&self) -> Vec<String> {
         self.shared.ledger.group_names()
     }
-}
-
-/// Opens all segments, oldest first, and makes the first one if there is none.
-fn open_segments(
-    around: &Surroundings,
-    config: &EmbeddedConfig,
-    committed: &cursors::Committed,
-) -> Result<Vec<Arc<Segment>>, LogError> {
-    let names = around
-        .disk
-        .list()
-        .map_err(|error| store::log_error(error.into()))?;
-    for name in names
-        .iter()
-        .filter(|name| name.ends_with(store::UNFINISHED))
-    {
-        let _ = around.disk.remove(name);
-    }
-    let mut ids: Vec<u64> = names.iter().filter_map(|n| Segment::id_of(n)).collect();
-    ids.sort_unstable();
-    let mut segments = Vec::with_capacity(ids.len() + 1);
-    for id in ids {
-        let segment = Segment::open(around.clone(), id)?;
-        segment.close_if_idle();
-        segments.push(Arc::new(segment));
-    }
-    // If segments were taken away by hand, offsets must still not be given twice.
-    let mut next = match segments.last() {
-        Some(segment) => segment.ends(),
-        None => vec![0; config.partitions as usize],
-    };
-    for offsets in committed.values() {
-        for (next, committed) in next.iter_mut().zip(offsets) {
-            *next = (*next).max(*committed);
-        }
-    }
-    if segments.last().is_none_or(|segment| segment.ends() != next) {
-        let id = segments.last().map_or(0, |segment| segment.id + 1);
-        let segment = Segment::create(around.clone(), id, next)?;
-        segments.push(Arc::new(segment));
-    }
-    Ok(segments)
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LogError> {
@@ -373,7 +341,7 @@ impl Log for EmbeddedLog {
             // An error is a thread that has ended: nothing is in flight any more.
             let _ = answer.await;
         }
-        let _ = self.shared.ask_committer(committer::Command::Flush).await;
+        let _ = self.shared.ask_committer(committer::Command::Close).await;
     }
 }
 

@@ -70,7 +70,7 @@ impl KafkaLog {
         metrics.partitions.set(i64::from(partitions));
         let inner = Arc::new(Inner {
             producer: Producer::new(Arc::clone(&config), Arc::clone(&metrics))?,
-            offsets: Offsets::new(Arc::clone(&config))?,
+            offsets: Offsets::new(Arc::clone(&config), metrics.lost_records.clone())?,
             leaving: Leaving::default(),
             partitions: AtomicU32::new(partitions),
             metrics,

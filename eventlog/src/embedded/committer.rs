@@ -26,8 +26,8 @@ pub(crate) enum Command {
     Forget(String, Reply),
     /// Close idle files and trim.
     Tidy,
-    /// Answer when everything before this is done.
-    Flush(Reply),
+    /// Nothing is appended any more: note where the log ends, and answer when everything before this is done.
+    Close(Reply),
 }
 
 /// The state of the thread.
@@ -51,13 +51,17 @@ impl Committer {
     }
 
     /// Runs until every sender is gone.
-    pub(crate) fn run(self, mut queue: mpsc::Receiver<Command>) {
+    pub(crate) fn run(mut self, mut queue: mpsc::Receiver<Command>) {
         let mut commands = Vec::new();
+        self.cursors.note_open();
         loop {
             if queue.blocking_recv_many(&mut commands, QUEUE_LEN) == 0 {
                 return;
             }
             self.handle(&mut commands);
+            if let Some(newest) = self.ledger.newest_segment() {
+                self.cursors.note_newest(newest);
+            }
             self.cursors.heal();
             self.ledger.trim();
             self.ledger.close_idle();
@@ -70,7 +74,7 @@ impl Committer {
         }
     }
 
-    fn handle(&self, commands: &mut Vec<Command>) {
+    fn handle(&mut self, commands: &mut Vec<Command>) {
         let mut commits: BTreeMap<(String, u32), u64> = BTreeMap::new();
         let mut replies = Vec::new();
         for command in commands.drain(..) {
@@ -80,7 +84,10 @@ impl Committer {
                     *offset = (*offset).max(next.offset);
                     replies.push(reply);
                 }
-                Command::Flush(reply) => replies.push(reply),
+                Command::Close(reply) => {
+                    self.cursors.note_ended(self.ledger.ends());
+                    replies.push(reply);
+                }
                 Command::Tidy => {}
                 Command::Register(group, reply) => {
                     self.flush(&mut commits, &mut replies);

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction,
+};
 
+use super::gaps::Noted;
 use super::store::{Store, Surroundings, log_error};
 use crate::{LogError, Position};
 
@@ -11,6 +14,10 @@ use crate::{LogError, Position};
 const COMMITTED: TableDefinition<(&str, u32), u64> = TableDefinition::new("committed");
 const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("about");
 const PARTITIONS: &str = "partitions";
+/// Partition to where the log ended when it was closed in order; empty while it is open.
+const ENDED: TableDefinition<u32, u64> = TableDefinition::new("ended");
+/// Number of the newest segment that was noted. It may be older than the newest that there is, never newer.
+const NEWEST: &str = "newest_segment";
 const FORMAT: &str = "format";
 const FORMAT_NOW: u64 = 1;
 
@@ -23,6 +30,15 @@ pub(crate) type Committed = BTreeMap<String, Vec<u64>>;
 /// The file with the commits.
 pub(crate) struct Cursors {
     store: Store,
+    noted: Noted,
+}
+
+/// What the file says.
+struct Loaded {
+    format: u64,
+    made_with: u64,
+    noted: Noted,
+    committed: Committed,
 }
 
 /// A change of the cursors.
@@ -31,6 +47,10 @@ pub(crate) enum Update {
     Set(String, Vec<Position>),
     /// A group that is no more.
     Forget(String),
+    /// There is a segment with this number.
+    Newest(u64),
+    /// The log ends here, and nothing is appended any more; without offsets it goes on.
+    Ended(Vec<u64>),
 }
 
 impl Cursors {
@@ -58,11 +78,16 @@ impl Cursors {
                 Ok(())
             })?
         };
-        let cursors = Cursors { store };
-        let (format, made_with, committed) = cursors
-            .store
+        let loaded = store
             .with(|database| Self::load(database, partitions))
             .map_err(log_error)?;
+        let Loaded {
+            format,
+            made_with,
+            noted,
+            committed,
+        } = loaded;
+        let cursors = Cursors { store, noted };
         if format != FORMAT_NOW {
             return Err(LogError::Settings(format!(
                 "the folder is of format {format}, this is {FORMAT_NOW}"
@@ -76,7 +101,7 @@ impl Cursors {
         Ok((cursors, committed))
     }
 
-    fn load(database: &Database, partitions: u32) -> Result<(u64, u64, Committed), redb::Error> {
+    fn load(database: &Database, partitions: u32) -> Result<Loaded, redb::Error> {
         let transaction = database.begin_read()?;
         let about = transaction.open_table(ABOUT)?;
         let number = |name| about.get(name).map(|value| value.map_or(0, |v| v.value()));
@@ -91,7 +116,56 @@ impl Cursors {
                 *slot = offset.value();
             }
         }
-        Ok((number(FORMAT)?, number(PARTITIONS)?, committed))
+        let ended = match transaction.open_table(ENDED) {
+            Ok(table) => {
+                let rows = table.iter()?.map(|row| Ok(row?.1.value()));
+                rows.collect::<Result<Vec<u64>, redb::Error>>()?
+            }
+            Err(TableError::TableDoesNotExist(_)) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let noted = Noted {
+            newest: about.get(NEWEST)?.map(|value| value.value()),
+            ended: (!ended.is_empty()).then_some(ended),
+        };
+        Ok(Loaded {
+            format: number(FORMAT)?,
+            made_with: number(PARTITIONS)?,
+            noted,
+            committed,
+        })
+    }
+
+    /// What is noted of the segments.
+    pub(crate) fn noted(&self) -> &Noted {
+        &self.noted
+    }
+
+    /// Notes that the log goes on: where it once ended says nothing any more.
+    pub(crate) fn note_open(&mut self) {
+        if self.noted.ended.is_some() && self.write(&[Update::Ended(Vec::new())]).is_ok() {
+            self.noted.ended = None;
+        }
+    }
+
+    /// Notes where the log ends, because it is being closed.
+    pub(crate) fn note_ended(&mut self, ends: Vec<u64>) {
+        match self.write(&[Update::Ended(ends.clone())]) {
+            Ok(()) => self.noted.ended = Some(ends),
+            Err(error) => tracing::debug!(%error, "cannot note where the log ends"),
+        }
+    }
+
+    /// Notes that there is a segment with this number, once.
+    pub(crate) fn note_newest(&mut self, id: u64) {
+        if self.noted.newest.is_some_and(|newest| newest >= id) {
+            return;
+        }
+        match self.write(&[Update::Newest(id)]) {
+            Ok(()) => self.noted.newest = Some(id),
+            // The next commit notes it: until then its loss would not be seen.
+            Err(error) => tracing::debug!(%error, "cannot note the newest segment yet"),
+        }
     }
 
     /// Makes the changes durable, all or none.
@@ -116,6 +190,16 @@ impl Cursors {
                     Update::Set(group, positions) => {
                         for at in positions {
                             committed.insert((group.as_str(), at.partition), at.offset)?;
+                        }
+                    }
+                    Update::Newest(id) => {
+                        transaction.open_table(ABOUT)?.insert(NEWEST, id)?;
+                    }
+                    Update::Ended(ends) => {
+                        let mut ended = transaction.open_table(ENDED)?;
+                        ended.retain(|_, _| false)?;
+                        for (partition, end) in (0u32..).zip(ends) {
+                            ended.insert(partition, *end)?;
                         }
                     }
                     Update::Forget(group) => {

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::config::EmbeddedConfig;
 use super::cursors::Committed;
+use super::gaps::Loss;
 use super::segment::Segment;
 use super::store::Surroundings;
 use super::tail::Tail;
@@ -22,6 +23,8 @@ pub(crate) struct Ledger {
     state: Mutex<State>,
     /// Oldest first; the last one is written to.
     segments: RwLock<Vec<Arc<Segment>>>,
+    /// What was missing when the log was opened.
+    pub(crate) losses: Vec<Loss>,
     /// Taken for the whole of a trim: one at a time.
     trimming: Mutex<()>,
     pub(crate) disk_bytes: AtomicU64,
@@ -70,7 +73,7 @@ impl Ledger {
         around: Surroundings,
         segments: Vec<Arc<Segment>>,
         committed: Committed,
-        changed: watch::Sender<u64>,
+        (losses, changed): (Vec<Loss>, watch::Sender<u64>),
     ) -> Self {
         let ends = segments.last().map(|s| s.ends()).unwrap_or_default();
         let groups = committed.into_iter().map(|(name, committed)| {
@@ -91,6 +94,7 @@ impl Ledger {
             }),
             segments: RwLock::new(segments),
             trimming: Mutex::default(),
+            losses,
             disk_bytes: AtomicU64::new(0),
             in_flight_bytes: AtomicUsize::new(0),
             in_flight_disk_bytes: AtomicU64::new(0),
@@ -114,6 +118,12 @@ impl Ledger {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Number of the segment that is written to.
+    pub(crate) fn newest_segment(&self) -> Option<u64> {
+        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+        segments.last().map(|segment| segment.id)
     }
 
     pub(crate) fn add_segment(&self, segment: Arc<Segment>) {
@@ -212,7 +222,18 @@ impl Ledger {
         let state = self.state();
         let group = state.groups.get(group);
         let committed = group.and_then(|g| g.committed.get(partition as usize).copied());
-        committed.unwrap_or(0).max(oldest)
+        self.past_losses(partition, committed.unwrap_or(0).max(oldest))
+    }
+
+    /// Where a reader at this offset goes on: behind what is missing there.
+    fn past_losses(&self, partition: u32, offset: u64) -> u64 {
+        let lost = self.losses.iter().flat_map(|loss| &loss.offsets);
+        let lost = lost.filter(|(of, _)| *of == partition);
+        // Losses are in the order of their offsets.
+        lost.fold(offset, |offset, (_, lost)| match lost.contains(&offset) {
+            true => lost.end,
+            false => offset,
+        })
     }
 
     /// The first offset of the partition that is kept.
@@ -222,6 +243,11 @@ impl Ledger {
             .first()
             .and_then(|s| s.base.get(partition as usize).copied())
             .unwrap_or(0)
+    }
+
+    /// Per partition, the offset after the last durable record.
+    pub(crate) fn ends(&self) -> Vec<u64> {
+        self.state().ends.clone()
     }
 
     pub(crate) fn end(&self, partition: u32) -> u64 {

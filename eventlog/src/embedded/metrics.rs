@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     pub(crate) tail_bytes: IntGauge,
     pub(crate) cold_read_bytes: IntCounter,
     pub(crate) segments: IntGauge,
+    pub(crate) lost_records: IntCounter,
 }
 
 impl Metrics {
@@ -77,6 +78,10 @@ impl Metrics {
             )?,
             cold_read_bytes: counter("cold_read_bytes_total", "Bytes read back from files")?,
             segments: gauge("segments", "Segment files kept")?,
+            lost_records: counter(
+                "lost_records_total",
+                "Accepted records that are missing and were not processed, as found where a log is opened or a partition is assigned; 1 where their number is unknown",
+            )?,
         })
     }
 

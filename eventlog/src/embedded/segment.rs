@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction,
+};
 
 use super::frame::{disk_len, read_frame, write_frame};
+use super::gaps::Extent;
 use super::store::{Store, Surroundings, log_error};
 use crate::{LogError, Position, Record, StoredRecord};
 
@@ -14,6 +17,8 @@ use crate::{LogError, Position, Record, StoredRecord};
 const RECORDS: TableDefinition<(u32, u64), &[u8]> = TableDefinition::new("records");
 /// Partition to (first offset of the segment, offset after its last).
 const PARTITIONS: TableDefinition<u32, (u64, u64)> = TableDefinition::new("partitions");
+/// Partition to where the log ended when the segment was made: its first offset, but for those of failed appends.
+const PRECEDED: TableDefinition<u32, u64> = TableDefinition::new("preceded");
 /// Numbers about the segment.
 const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("about");
 const BYTES: &str = "bytes";
@@ -27,6 +32,8 @@ pub(crate) struct Segment {
     pub(crate) id: u64,
     /// Per partition, the first offset that may be in here.
     pub(crate) base: Vec<u64>,
+    /// See [`Extent::preceded`].
+    preceded: Option<Vec<u64>>,
     /// Per partition, the offset after the last acknowledged one.
     ends: Mutex<Vec<u64>>,
     bytes: AtomicU64,
@@ -41,7 +48,7 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Segment {
-    fn file_name(id: u64) -> String {
+    pub(crate) fn file_name(id: u64) -> String {
         format!("{id:012}{ENDING}")
     }
 
@@ -50,12 +57,21 @@ impl Segment {
         file_name.strip_suffix(ENDING)?.parse().ok()
     }
 
-    /// Makes an empty segment, durable when this returns.
-    pub(crate) fn create(around: Surroundings, id: u64, base: Vec<u64>) -> Result<Self, LogError> {
+    /// Makes an empty segment, durable when this returns, for a log whose last acknowledged records end at `preceded`.
+    pub(crate) fn create(
+        around: Surroundings,
+        id: u64,
+        base: Vec<u64>,
+        preceded: Vec<u64>,
+    ) -> Result<Self, LogError> {
         let fill = |transaction: &WriteTransaction| -> Result<(), redb::Error> {
             let mut partitions = transaction.open_table(PARTITIONS)?;
             for (partition, offset) in (0u32..).zip(&base) {
                 partitions.insert(partition, (*offset, *offset))?;
+            }
+            let mut ended = transaction.open_table(PRECEDED)?;
+            for (partition, offset) in (0u32..).zip(&preceded) {
+                ended.insert(partition, *offset)?;
             }
             transaction.open_table(RECORDS)?;
             let mut about = transaction.open_table(ABOUT)?;
@@ -68,6 +84,7 @@ impl Segment {
             id,
             ends: Mutex::new(base.clone()),
             base,
+            preceded: Some(preceded),
             bytes: AtomicU64::new(0),
             store,
         })
@@ -76,22 +93,25 @@ impl Segment {
     /// A segment that is there. Checks it and brings it back to its last complete commit.
     pub(crate) fn open(around: Surroundings, id: u64) -> Result<Self, LogError> {
         let store = Store::existing(around, &Self::file_name(id));
-        let (base, ends, bytes) = store.with(Self::read_about).map_err(|error| match error {
-            redb::Error::Io(error) if error.kind() != std::io::ErrorKind::InvalidData => {
-                log_error(redb::Error::Io(error))
-            }
-            error => LogError::Damaged(format!("segment {id}: {error}")),
-        })?;
+        let (extent, bytes) = store
+            .with(|database| Self::read_about(database, id))
+            .map_err(|error| match error {
+                redb::Error::Io(error) if error.kind() != std::io::ErrorKind::InvalidData => {
+                    log_error(redb::Error::Io(error))
+                }
+                error => LogError::Damaged(format!("segment {id}: {error}")),
+            })?;
         Ok(Segment {
             id,
-            base,
-            ends: Mutex::new(ends),
+            base: extent.base,
+            preceded: extent.preceded,
+            ends: Mutex::new(extent.ends),
             bytes: AtomicU64::new(bytes),
             store,
         })
     }
 
-    fn read_about(database: &Database) -> Result<(Vec<u64>, Vec<u64>, u64), redb::Error> {
+    fn read_about(database: &Database, id: u64) -> Result<(Extent, u64), redb::Error> {
         let transaction = database.begin_read()?;
         let about = transaction.open_table(ABOUT)?;
         let number = |name| about.get(name).map(|value| value.map_or(0, |v| v.value()));
@@ -108,7 +128,31 @@ impl Segment {
             base.push(first);
             ends.push(end);
         }
-        Ok((base, ends, bytes))
+        let preceded = match transaction.open_table(PRECEDED) {
+            Ok(table) => {
+                let rows = table.iter()?.map(|row| Ok(row?.1.value()));
+                Some(rows.collect::<Result<_, redb::Error>>()?)
+            }
+            Err(TableError::TableDoesNotExist(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let extent = Extent {
+            id,
+            preceded,
+            base,
+            ends,
+        };
+        Ok((extent, bytes))
+    }
+
+    /// What the segment tells of the log.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            id: self.id,
+            preceded: self.preceded.clone(),
+            base: self.base.clone(),
+            ends: self.ends(),
+        }
     }
 
     /// Writes the records in one transaction and one sync. After an error the segment takes no more.

@@ -180,7 +180,8 @@ impl Writer {
 
     fn roll(&mut self) -> Result<(), LogError> {
         let id = self.active.id + 1;
-        let segment = Segment::create(self.ledger.around.clone(), id, self.next.clone())?;
+        let (next, ended) = (self.next.clone(), self.active.ends());
+        let segment = Segment::create(self.ledger.around.clone(), id, next, ended)?;
         self.active = Arc::new(segment);
         self.failed = false;
         self.ledger.add_segment(Arc::clone(&self.active));

@@ -19,6 +19,7 @@ pub(super) struct Metrics {
     pub(super) rebalances: IntCounterVec,
     pub(super) assigned_partitions: IntGauge,
     pub(super) partitions: IntGauge,
+    pub(super) lost_records: IntCounter,
     registry: Registry,
     registered: Vec<Box<dyn Collector>>,
 }
@@ -75,6 +76,10 @@ impl Metrics {
                 "Partitions that members of this process have",
             ))?,
             partitions: IntGauge::with_opts(named("partitions", "Partitions of the topic"))?,
+            lost_records: IntCounter::with_opts(named(
+                "lost_records_total",
+                "Accepted records that are missing and were not processed, as found where a log is opened or a partition is assigned; 1 where their number is unknown",
+            ))?,
             registry,
             registered: Vec::new(),
         })
@@ -90,6 +95,7 @@ impl Metrics {
             Box::new(self.rebalances.clone()),
             Box::new(self.assigned_partitions.clone()),
             Box::new(self.partitions.clone()),
+            Box::new(self.lost_records.clone()),
         ]
     }
 

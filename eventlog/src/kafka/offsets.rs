@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use prometheus::IntCounter;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
@@ -27,12 +28,16 @@ const OWN_TOPICS: &str = "__";
 pub(super) struct Offsets {
     config: Arc<KafkaConfig>,
     observer: Client,
+    lost_records: IntCounter,
     /// One per group that was asked about: the name of the group is a setting of the client.
     groups: Mutex<BTreeMap<String, Client>>,
 }
 
 impl Offsets {
-    pub(super) fn new(config: Arc<KafkaConfig>) -> Result<Self, LogError> {
+    pub(super) fn new(
+        config: Arc<KafkaConfig>,
+        lost_records: IntCounter,
+    ) -> Result<Self, LogError> {
         let observer = config
             .observer()
             .create_with_context(Lines::new("observer"))
@@ -40,6 +45,7 @@ impl Offsets {
         Ok(Self {
             config,
             observer: Arc::new(observer),
+            lost_records,
             groups: Mutex::default(),
         })
     }
@@ -110,11 +116,14 @@ impl Offsets {
         let starts = starts.map(|((partition, committed), bounds)| {
             let start = match committed {
                 Some(offset) if offset > bounds.end => {
+                    self.lost_records.inc();
                     tracing::error!(log.partition = partition, log.committed = offset, log.end = bounds.end, "the log ends before what was committed: records were lost; all that is there is read again");
                     bounds.begin
                 }
                 Some(offset) if offset < bounds.begin => {
-                    tracing::error!(log.partition = partition, log.committed = offset, log.begin = bounds.begin, "records were dropped by age before they were processed");
+                    let lost = bounds.begin - offset;
+                    self.lost_records.inc_by(lost);
+                    tracing::error!(log.partition = partition, log.committed = offset, log.begin = bounds.begin, "{lost} records expired in the log before they were processed; a longer `kafka.retention` bridges a longer outage");
                     bounds.begin
                 }
                 Some(offset) => offset,

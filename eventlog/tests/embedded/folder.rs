@@ -9,7 +9,7 @@ use prometheus::Registry;
 
 use super::{read_all, record, text};
 
-fn config(folder: &Path) -> EmbeddedConfig {
+pub(super) fn config(folder: &Path) -> EmbeddedConfig {
     let mut config = EmbeddedConfig::new(folder);
     config.partitions = 2;
     config.segment_bytes = 256 << 10;
@@ -20,7 +20,7 @@ fn open(config: &EmbeddedConfig) -> Result<EmbeddedLog, LogError> {
     EmbeddedLog::open(config.clone(), &Registry::new())
 }
 
-async fn append(log: &EmbeddedLog, range: std::ops::Range<usize>) {
+pub(super) async fn append(log: &EmbeddedLog, range: std::ops::Range<usize>) {
     for i in range {
         let payload = format!("{i:04}:{}", "x".repeat(6000));
         let key = format!("app-{}", i % 7);
@@ -28,7 +28,7 @@ async fn append(log: &EmbeddedLog, range: std::ops::Range<usize>) {
     }
 }
 
-fn segments(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn segments(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

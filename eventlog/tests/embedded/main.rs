@@ -5,6 +5,7 @@
 mod faults;
 mod folder;
 mod kill;
+mod loss;
 mod model;
 mod power;
 mod simulated_disk;
