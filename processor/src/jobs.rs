@@ -15,7 +15,7 @@ mod schedule;
 mod tries;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use eventlog::{Log, LogError};
@@ -34,6 +34,9 @@ use tries::Tries;
 
 /// How often a runner looks for jobs that other processes made or left behind; those of its own process it hears of.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often stored rows are looked for that are gone. It reads the engine's list of parts, which takes milliseconds, and
+/// is how long rows may be stored before their loss would be seen.
+const LOSSES_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// Longest pause between two tries while the store or the log is away.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
 
@@ -138,10 +141,20 @@ impl Runner {
         let jobs = self.parts.store.jobs();
         let mut changes = jobs.changes();
         let mut schedule = Schedule::new(self.parts.retention_minute);
+        let mut looked: Option<Instant> = None;
         while !*stop.borrow() {
             changes.mark_unchanged();
             if let Err(error) = schedule.look(&self.parts.store, now_ms()).await {
                 tracing::warn!(error = %error, "retention cannot be asked for now");
+            }
+            // Between jobs: what they remove is not lost.
+            if looked.is_none_or(|looked| looked.elapsed() >= LOSSES_INTERVAL) {
+                match self.parts.store.look_for_losses().await {
+                    Ok(()) => looked = Some(Instant::now()),
+                    Err(error) => {
+                        tracing::debug!(error = %error, "lost rows cannot be looked for now");
+                    }
+                }
             }
             match jobs.claim(&self.name, now_ms()).await {
                 Ok(Some(job)) => {

@@ -48,7 +48,10 @@ pub(crate) fn whole() -> utoipa::openapi::OpenApi {
 #[utoipa::path(get, path = "/health/live", tag = "health", security(()),
     responses((status = 200, description = "The process serves", body = Healthy)))]
 pub(crate) async fn live() -> Json<Healthy> {
-    Json(Healthy { status: "live" })
+    Json(Healthy {
+        status: "live",
+        degraded: Vec::new(),
+    })
 }
 
 /// Whether every part works, and which do not.

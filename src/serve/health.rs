@@ -26,11 +26,21 @@ pub(crate) enum Part {
     Processor,
 }
 
+/// Something that needs a person, while every part works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Concern {
+    /// Accepted records are missing from the log.
+    Log,
+    /// Stored rows are missing or damaged.
+    Tables,
+}
+
 /// The state of every part of this process. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     parts: &'static [Part],
     missing: watch::Sender<BTreeMap<Part, String>>,
+    concerns: watch::Sender<BTreeMap<Concern, String>>,
 }
 
 impl Health {
@@ -40,6 +50,7 @@ impl Health {
         Self {
             parts,
             missing: watch::Sender::new(starting.collect()),
+            concerns: watch::Sender::default(),
         }
     }
 
@@ -56,6 +67,17 @@ impl Health {
         }
         self.missing.send_if_modified(|missing| {
             missing.insert(part, why.to_owned()).as_deref() != Some(why)
+        });
+    }
+
+    /// Says what needs a person, in words for anyone who asks, or that nothing of the kind does. The process stays ready:
+    /// what is there is served, and taking it out of service would not bring back what is not.
+    pub(crate) fn degraded(&self, concern: Concern, what: Option<String>) {
+        self.concerns.send_modify(|concerns| {
+            match what {
+                Some(what) => concerns.insert(concern, what),
+                None => concerns.remove(&concern),
+            };
         });
     }
 
@@ -92,7 +114,12 @@ impl Health {
     pub(crate) fn readiness(&self) -> Response {
         let missing = self.missing.borrow().clone();
         if missing.is_empty() {
-            return Json(Healthy { status: "ready" }).into_response();
+            let degraded = self.concerns.borrow().values().cloned().collect();
+            return Json(Healthy {
+                status: "ready",
+                degraded,
+            })
+            .into_response();
         }
         let names = missing
             .iter()
@@ -118,6 +145,9 @@ impl Health {
 pub(crate) struct Healthy {
     /// `live` or `ready`.
     pub(crate) status: &'static str,
+    /// What was lost and needs a person, while everything works; absent when nothing was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) degraded: Vec<String>,
 }
 
 fn part_name(part: Part) -> &'static str {
@@ -167,6 +197,16 @@ mod tests {
             health.ready(part);
         }
         assert_eq!(health.readiness().status(), StatusCode::OK);
+        health.degraded(Concern::Tables, Some("rows are missing".to_owned()));
+        let response = health.readiness();
+        assert_eq!(response.status(), StatusCode::OK);
+        let body = axum::body::to_bytes(response.into_body(), 1 << 16)
+            .await
+            .unwrap();
+        assert_eq!(
+            body,
+            r#"{"status":"ready","degraded":["rows are missing"]}"#
+        );
         health.missing(Part::Engine, "restarting");
         assert_eq!(health.readiness().status(), StatusCode::SERVICE_UNAVAILABLE);
     }

@@ -20,6 +20,7 @@ use super::access::Directory;
 use super::api::RoutedParts;
 use super::engine::{self, EngineSlot};
 use super::folder::DataFolder;
+use super::health::Concern;
 use super::presence::Presence;
 use super::snapshot::SnapshotFile;
 use super::topics::Topics;
@@ -86,6 +87,13 @@ pub(crate) async fn open(
     };
     let (topics, settings) = tokio::join!(topics, settings);
     let topics = topics.context("opening the log panicked")??;
+    let lost = topics.losses;
+    let what = format!(
+        "at least {lost} accepted records are missing from the log; the log of the server says which"
+    );
+    running
+        .health
+        .degraded(Concern::Log, (lost > 0).then_some(what));
     let store = Store::connect(settings.context("starting the engine panicked")??, metrics)?;
     let credentials = Credentials::new(store.clone());
     let snapshot = data_dir

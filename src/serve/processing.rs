@@ -10,13 +10,16 @@ use processor::{Gate, Processor, ProcessorError, Status};
 use tokio::sync::watch;
 
 use super::Running;
-use super::health::Part;
+use super::health::{Concern, Part};
 use super::parts::Parts;
 
 /// Pause before a processor that failed is run again; doubles while it keeps failing.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// The longest such pause: a person has to look, but a disk that has space again needs none.
 const PAUSE_MOST: Duration = Duration::from_secs(60);
+
+/// Time for the last look at what is stored: a stop does not wait for an engine that is away.
+const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// Runs in a row that may end with everything refused: tables that are being migrated are there after a while.
 const RESTARTS_MAX: u32 = 5;
@@ -59,10 +62,16 @@ pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receive
     });
     let (stop_keeper, keeper_stopped) = watch::channel(false);
     let work = async {
-        tokio::join!(
-            runner.run(stop.clone()),
-            process(&running, (&parts, gate), metrics, stop)
-        );
+        let done = async {
+            tokio::join!(
+                runner.run(stop.clone()),
+                process(&running, (&parts, gate), metrics, stop)
+            )
+        };
+        tokio::select! {
+            _ = done => {}
+            () = watch_losses(&running, &parts) => {}
+        }
         // The others wait for this process for as long as it has work in hand.
         stop_keeper.send_replace(true);
     };
@@ -72,6 +81,28 @@ pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receive
         }
     };
     tokio::join!(work, keeping);
+    // What was stored since the last look is noted, so that the next start misses it if it is gone.
+    let look = parts.store.look_for_losses();
+    if !matches!(tokio::time::timeout(LAST_LOOK, look).await, Ok(Ok(()))) {
+        tracing::debug!("what was stored last was not noted");
+    }
+}
+
+/// Tells health of stored rows that are gone.
+async fn watch_losses(running: &Running, parts: &Parts) {
+    let mut losses = parts.store.losses();
+    loop {
+        let count = losses.borrow_and_update().len();
+        let what = format!(
+            "stored rows are missing or damaged in {count} places; the log of the server says which"
+        );
+        running
+            .health
+            .degraded(Concern::Tables, (count > 0).then_some(what));
+        if losses.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn process(

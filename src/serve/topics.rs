@@ -25,6 +25,8 @@ pub(crate) struct Topics {
     pub(crate) dead_letters: Arc<dyn Log>,
     /// Words to all processes, if there can be several.
     pub(crate) control: Option<Arc<dyn Log>>,
+    /// Accepted records that are missing from the logs.
+    pub(crate) losses: u64,
     /// What is still to be opened.
     late: Vec<Late>,
 }
@@ -102,7 +104,10 @@ impl Topics {
         let dead_letters = dead_letters(config);
         let dead_letters = EmbeddedLog::open(dead_letters, metered.of(LogName::DeadLetter))
             .context("cannot open the dead letters")?;
+        let losses = [&events, &dead_letters].map(|log| log.losses().iter());
+        let losses = losses.into_iter().flatten();
         Ok(Self {
+            losses: losses.map(|loss| loss.records().unwrap_or(1)).sum(),
             events: Arc::new(events),
             dead_letters: Arc::new(dead_letters),
             control: None,
@@ -122,6 +127,7 @@ impl Topics {
             events: Arc::new(events),
             dead_letters: Arc::new(dead_letters),
             control: Some(Arc::new(control)),
+            losses: 0,
             late: late.into(),
         }
     }

@@ -11,6 +11,7 @@ use crate::config::{Compression, StoreConfig};
 use crate::error::StoreError;
 use crate::inserts::fence::Fence;
 use crate::jobs::JobChanges;
+use crate::losses::Losses;
 use crate::metrics::Metrics;
 use crate::replicas::{self, Replicas};
 use crate::shares::{Holder, Share, ShareBounds, Shares};
@@ -35,6 +36,8 @@ pub struct Store {
     pub(crate) job_changes: Arc<JobChanges>,
     /// One change of a job at a time: each is a look and then a write.
     pub(crate) job_turn: Arc<Mutex<()>>,
+    /// What is missing of what was stored; see [`crate::losses`].
+    pub(crate) losses: Arc<Losses>,
     /// The table of runs that a processor's look-ups and inserts go to: `runs`, but for a rebuild.
     pub(crate) runs: &'static str,
     /// When what is inserted must be stored at the latest; see [`Store::with_deadline`].
@@ -110,6 +113,7 @@ impl Store {
             holder: None,
             job_changes: Arc::default(),
             job_turn: Arc::default(),
+            losses: Arc::default(),
             runs: "runs",
             until: None,
             fence: Arc::default(),

@@ -35,6 +35,7 @@ pub mod filter_sql;
 pub mod inserts;
 pub mod instances;
 pub mod jobs;
+pub mod losses;
 mod messages_read;
 pub mod metrics;
 pub mod migrations;

@@ -34,6 +34,7 @@ pub struct Metrics {
     pub(crate) queries_active: IntGauge,
     pub(crate) engine_restarts: IntCounter,
     pub(crate) engine_up: IntGauge,
+    pub(crate) lost_partitions: IntGaugeVec,
     pub(crate) credential_lookups: IntCounterVec,
 }
 
@@ -105,6 +106,13 @@ impl Metrics {
                 "spindle_store_engine_up",
                 "1 while the embedded engine answers",
             )?,
+            lost_partitions: IntGaugeVec::new(
+                Opts::new(
+                    "spindle_store_lost_partitions",
+                    "Partitions of tables with stored rows that are missing, and parts that were damaged and set aside, by kind",
+                ),
+                &["kind"],
+            )?,
             credential_lookups: IntCounterVec::new(
                 Opts::new(
                     "spindle_store_credential_lookups_total",
@@ -128,6 +136,7 @@ impl Metrics {
         registry.register(Box::new(metrics.queries_active.clone()))?;
         registry.register(Box::new(metrics.engine_restarts.clone()))?;
         registry.register(Box::new(metrics.engine_up.clone()))?;
+        registry.register(Box::new(metrics.lost_partitions.clone()))?;
         registry.register(Box::new(metrics.credential_lookups.clone()))?;
         Ok(metrics)
     }

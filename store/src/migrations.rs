@@ -48,6 +48,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(6, "deployment"),
     migration!(7, "platform"),
     migration!(8, "sessions"),
+    migration!(9, "stored_parts"),
 ];
 
 /// Time for one statement. `CREATE` takes milliseconds; a later `ALTER` over a large table may take minutes.

@@ -156,6 +156,7 @@ impl Rebuild {
 
     /// Puts the second table in the first one's place, at once. The first one is then the second.
     pub async fn exchange(&self) -> Result<(), StoreError> {
+        self.store.forget_table("runs").await?;
         self.run(&format!("EXCHANGE TABLES runs AND {SHADOW}"))
             .await
     }

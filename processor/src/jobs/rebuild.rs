@@ -101,6 +101,11 @@ async fn compare_and_exchange(desk: &mut Desk, tables: &Rebuild) -> Result<(), J
         exchanged?;
     }
     drop(closed);
+    if desk.job.kind == JobKind::Rebuild
+        && let Err(error) = desk.parts.store.accept_losses().await
+    {
+        tracing::warn!(error = %error, "losses that were known before the rebuild are told again");
+    }
     tell(desk, tables, report).await
 }
 

@@ -179,6 +179,7 @@ impl Retention {
     /// been written since it was copied.
     pub async fn put_in_place(&self, day: &Day, stays: bool) -> Result<(), StoreError> {
         let (table, copy, id) = (day.table.name(), day.table.copy(), partition(day)?);
+        self.store.forget_parts(table, &day.id).await?;
         if stays {
             self.run(&format!(
                 "ALTER TABLE {table} REPLACE PARTITION ID {id} FROM {copy}"

@@ -16,6 +16,7 @@ mod fence;
 mod instances;
 mod jobs;
 mod lists;
+mod losses;
 mod prices;
 mod replicas;
 mod retention;
