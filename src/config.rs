@@ -316,6 +316,7 @@ fn read_processor(from: &mut Reader) -> ProcessorConfig {
             from.number("processor.poison_stop_records", 1..=1_000_000),
         )
         .unwrap_or(u32::MAX),
+        limits: processor::slices::Limits::default(),
     }
 }
 

@@ -87,9 +87,9 @@ impl Appender {
             events,
         };
         let mut headers = header.encode();
-        if old_days > 0 {
-            let days = old_days.to_string().into_bytes();
-            headers.push((OLD_DAYS_HEADER.to_owned(), days));
+        if !old_days.is_empty() {
+            let days: Vec<String> = old_days.iter().map(i64::to_string).collect();
+            headers.push((OLD_DAYS_HEADER.to_owned(), days.join(",").into_bytes()));
         }
         if let Some(start) = start {
             let start = start.encode().map_err(|error| {

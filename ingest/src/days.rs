@@ -19,8 +19,10 @@ use crate::rate::Rates;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Days before yesterday that a project may report at once after a pause: two full reports.
 const BURST_DAYS: u32 = 64;
-/// A day that was paid for is free this long: the processor stores what arrives together in one part.
-const PAID_FOR: Duration = Duration::from_secs(1);
+/// A day that was paid for is free this long: the processor stores together what arrives together. So the days of a
+/// project that wait in the log are bounded (the burst, and ten seconds of the rate), and events that are spread over the
+/// last month pass at any rate.
+const PAID_FOR: Duration = Duration::from_secs(10);
 /// Days paid for and kept (X1); one that is evicted is paid for again.
 const PAID_MAX: u64 = 100_000;
 
@@ -65,10 +67,10 @@ impl DayBounds {
         day < self::day(self.now_ms) - 1
     }
 
-    /// How many distinct old days these are.
-    pub(crate) fn old_days(&self, days: impl Iterator<Item = i64>) -> usize {
+    /// The distinct old days among these.
+    pub(crate) fn old_days(&self, days: impl Iterator<Item = i64>) -> Vec<i64> {
         let old: BTreeSet<i64> = days.filter(|day| self.is_old(*day)).collect();
-        old.len()
+        old.into_iter().collect()
     }
 }
 
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_paid_for_once_a_second_and_each_project_has_its_own() {
+    fn days_are_paid_for_once_in_a_while_and_each_project_has_its_own() {
         let old = OldDays::new(1).unwrap();
         let month: Vec<i64> = (0..31).collect();
         assert_eq!(old.take("p", &month), Ok(()));

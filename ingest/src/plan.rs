@@ -46,8 +46,8 @@ pub(crate) struct Payload {
     pub(crate) project: Option<ProjectId>,
     pub(crate) app: AppId,
     pub(crate) events: u32,
-    /// Days before yesterday that its events lie on.
-    pub(crate) old_days: usize,
+    /// Days before yesterday that its events lie on, as days since 1970.
+    pub(crate) old_days: Vec<i64>,
     /// `{"events": [...]}`.
     pub(crate) bytes: Bytes,
     /// The start of a process that its event reports, if it does: never from a client.
@@ -162,7 +162,7 @@ pub(crate) fn plan(body: Bytes, apps: &Apps, bounds: &DayBounds) -> Result<Plan,
                 project: owner.project.clone(),
                 app: owner.app.clone(),
                 events: count(accepted),
-                old_days: old_days.len(),
+                old_days: old_days.clone(),
                 bytes: body.clone(),
                 start: None,
             }]

@@ -11,6 +11,7 @@ use processor::batch::{MicroBatch, Scope, Sources};
 use processor::fence::Unfenced;
 use processor::hot::HotRuns;
 use processor::known::Known;
+use processor::slices::{InMemory, Limits};
 use processor::{Metrics, ProcessorConfig, Rows, Tables, step};
 use schemas::ids::{AppId, ProjectId};
 use schemas::price::rate::Rate;
@@ -32,7 +33,12 @@ impl Tables for Nowhere {
         Ok(Vec::new())
     }
 
-    async fn children_of(&self, _: &Scope, _: &[&str]) -> Result<Vec<Child>, StoreError> {
+    async fn children_of(
+        &self,
+        _: &Scope,
+        _: &[&str],
+        _: (&str, usize),
+    ) -> Result<Vec<Child>, StoreError> {
         Ok(Vec::new())
     }
 
@@ -174,6 +180,8 @@ async fn main() {
         prices: &prices,
         metrics: &metrics,
         fence: &Unfenced,
+        later: &InMemory::default(),
+        limits: Limits::default(),
         careful: false,
     };
     let rounds: Vec<_> = (0..ROUNDS).map(records).collect();

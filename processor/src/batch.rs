@@ -11,7 +11,7 @@ use eventlog::StoredRecord;
 use schemas::event::Custom;
 use schemas::fold::{self, RunState};
 use schemas::ids::{AppId, ProjectId};
-use schemas::reprice::Reprice;
+use schemas::reprice::{Reprice, Slice};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
@@ -152,6 +152,14 @@ pub struct Repriced {
     is_priced: bool,
 }
 
+/// A change in a large tree that goes on from these runs.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    scope: usize,
+    runs: Vec<Arc<str>>,
+    slice: Slice,
+}
+
 /// The events of some records, folded run by run.
 #[derive(Debug, Default)]
 pub struct MicroBatch<'a> {
@@ -164,6 +172,8 @@ pub struct MicroBatch<'a> {
     pub deltas: KeyMap<Delta>,
     /// Runs to price again.
     pub repriced: Vec<Repriced>,
+    /// Changes in large trees to go on with.
+    pub resumed: Vec<Resumed>,
     /// The chat events among the lines.
     pub messages: Vec<MessageLine<'a>>,
     /// The feedback events among the lines.
@@ -281,6 +291,15 @@ impl<'a> MicroBatch<'a> {
 
     fn add_reprice(&mut self, scope: usize, record: &StoredRecord) -> Result<(), String> {
         let reprice = Reprice::decode(&record.record.payload).map_err(|error| error.to_string())?;
+        if let Some(slice) = reprice.slice {
+            let runs = reprice.runs.into_iter();
+            self.resumed.push(Resumed {
+                scope,
+                runs: runs.map(|(run_id, _)| run_id.into()).collect(),
+                slice,
+            });
+            return Ok(());
+        }
         let is_priced = !decode::is_settle(record);
         let runs = reprice.runs.into_iter();
         self.repriced

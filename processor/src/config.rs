@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::slices::Limits;
+
 /// Settings of the processor. The defaults suit two cores.
 #[derive(Clone, Debug)]
 pub struct ProcessorConfig {
@@ -21,6 +23,8 @@ pub struct ProcessorConfig {
     /// So many records in a row that cannot be processed are not records that are bad, but a fault of this program or
     /// of whoever writes them: the processor stops, and leaves them in the log.
     pub poison_stop_records: u32,
+    /// What one step does for runs that its records do not name.
+    pub limits: Limits,
 }
 
 impl Default for ProcessorConfig {
@@ -33,6 +37,7 @@ impl Default for ProcessorConfig {
             hot_idle: Duration::from_secs(600),
             retry_pause_max: Duration::from_secs(5),
             poison_stop_records: 100,
+            limits: Limits::default(),
         }
     }
 }

@@ -191,12 +191,23 @@ pub fn is_again(record: &StoredRecord) -> bool {
     record.record.headers.iter().any(|(name, _)| name == AGAIN)
 }
 
-/// On how many days before yesterday its events lie, as ingest counted them.
-pub fn old_days(record: &StoredRecord) -> usize {
+/// Whether the record continues a change in a large tree; see [`schemas::reprice::Slice`].
+pub fn is_slice(record: &StoredRecord) -> bool {
+    Reprice::is_slice_in(headers(record))
+}
+
+/// Whether it is one that goes on below and above unchanged runs: their rows may be of an interrupted insert.
+pub fn is_deep(record: &StoredRecord) -> bool {
+    let reprice = Reprice::decode(&record.record.payload);
+    is_slice(record) && reprice.is_ok_and(|reprice| reprice.slice.is_some_and(|slice| slice.deep))
+}
+
+/// The days before yesterday that its events lie on, as days since 1970, as ingest found them.
+pub fn old_days(record: &StoredRecord) -> Vec<i64> {
     let header = headers(record).find(|(name, _)| *name == OLD_DAYS_HEADER);
-    header
-        .and_then(|(_, days)| std::str::from_utf8(days).ok()?.parse().ok())
-        .unwrap_or(0)
+    let days = header.and_then(|(_, days)| std::str::from_utf8(days).ok());
+    let days = days.into_iter().flat_map(|days| days.split(','));
+    days.filter_map(|day| day.parse().ok()).collect()
 }
 
 /// Whether the record says that relatives of runs are gone; see [`Reprice::is_anew`].

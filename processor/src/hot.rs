@@ -77,6 +77,11 @@ impl HotRuns {
         self.cache.get(&key)
     }
 
+    /// Whether the run is hot; asking does not keep it so.
+    pub fn contains(&self, key: RunKey) -> bool {
+        self.cache.contains_key(&key)
+    }
+
     /// The run's row is stored with this.
     pub fn put(&self, key: RunKey, run: HotRun) {
         self.cache.insert(key, run);

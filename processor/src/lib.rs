@@ -37,6 +37,7 @@ pub mod metrics;
 mod patient;
 mod processor;
 pub mod rows;
+pub mod slices;
 pub mod step;
 pub mod tables;
 pub mod totals;

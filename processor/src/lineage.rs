@@ -25,14 +25,17 @@ pub enum Round {
 /// being resolved here, or a run here was moved from one parent to another (`rewired`).
 pub fn resolve(nodes: &mut Nodes, frontier: &KeySet, rewired: &KeySet) -> Round {
     let mut done = KeySet::with_capacity_and_hasher(frontier.len(), Default::default());
-    let mut widen = Vec::new();
+    let mut widen = KeySet::default();
     // From moved runs first: what stands above them must be seen with them below it.
     let moved = rewired.iter().filter(|key| frontier.contains(*key));
     for start in moved.chain(frontier) {
         if done.contains(start) {
             continue;
         }
-        let mut climb = Climb::default();
+        let mut climb = Climb {
+            widen: std::mem::take(&mut widen),
+            ..Climb::default()
+        };
         let above = climb.climb_from(
             *start,
             nodes,
@@ -42,7 +45,7 @@ pub fn resolve(nodes: &mut Nodes, frontier: &KeySet, rewired: &KeySet) -> Round 
                 done: &done,
             },
         );
-        widen.extend(climb.widen);
+        widen = climb.widen;
         done.extend(climb.circle);
         let mut above = above;
         for key in climb.chain.into_iter().rev() {
@@ -56,7 +59,7 @@ pub fn resolve(nodes: &mut Nodes, frontier: &KeySet, rewired: &KeySet) -> Round 
     if widen.is_empty() {
         Round::Settled
     } else {
-        Round::Widen(widen)
+        Round::Widen(widen.into_iter().collect())
     }
 }
 
@@ -74,7 +77,7 @@ struct Climb {
     chain: Vec<RunKey>,
     /// Runs found to go round, already resolved.
     circle: Vec<RunKey>,
-    widen: Vec<RunKey>,
+    widen: KeySet,
 }
 
 impl Climb {
@@ -93,10 +96,9 @@ impl Climb {
                 return Some(node.resolved.clone());
             }
             if !reached.frontier.contains(&cursor) {
-                if self.reaches_above(node, nodes, reached) {
-                    self.widen.push(cursor);
-                }
-                return Some(node.resolved.clone());
+                let resolved = node.resolved.clone();
+                self.widen_from(cursor, nodes, reached);
+                return Some(resolved);
             }
             if let Some(at) = place.get(&cursor) {
                 self.circle = self.chain.split_off(*at);
@@ -106,6 +108,18 @@ impl Climb {
             place.insert(cursor, self.chain.len());
             self.chain.push(cursor);
             cursor = nodes.parent_of(node)?;
+        }
+    }
+
+    /// Widens by a run and by all above it that are in the set: one at a time would take a round for each.
+    fn widen_from(&mut self, start: RunKey, nodes: &Nodes, reached: &Reached<'_>) {
+        let mut cursor = Some(start).filter(|key| !reached.frontier.contains(key));
+        while let Some((key, node)) = cursor.and_then(|key| Some((key, nodes.get(key)?))) {
+            if !self.reaches_above(node, nodes, reached) || !self.widen.insert(key) {
+                break;
+            }
+            let parent = nodes.parent_of(node);
+            cursor = parent.filter(|key| !reached.frontier.contains(key));
         }
     }
 

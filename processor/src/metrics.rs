@@ -34,6 +34,8 @@ pub struct Metrics {
     pub store_retries: IntCounter,
     /// Records that were appended to another partition than they lay in.
     pub moved_records: IntCounter,
+    /// Records appended to go on with a change in a large tree.
+    pub slices: IntCounter,
     /// Steps whose partitions went to another member before they were stored.
     pub lost_steps: IntCounter,
     /// Inserts that were refused because they came after the lease.
@@ -198,6 +200,10 @@ impl Metrics {
             moved_records: counter(
                 "spindle_processor_moved_records_total",
                 "Records moved to the partition of their key after the log got more of them",
+            )?,
+            slices: counter(
+                "spindle_processor_slices_total",
+                "Records appended to go on with a change in a large tree",
             )?,
             lost_steps: counter(
                 "spindle_processor_lost_steps_total",

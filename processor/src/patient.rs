@@ -98,11 +98,10 @@ impl Tables for Patient {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
+        part: (&str, usize),
     ) -> Result<Vec<Child>, StoreError> {
-        patiently!(
-            self,
-            self.processor.parts.tables.children_of(scope, parent_ids)
-        )
+        let tables = &self.processor.parts.tables;
+        patiently!(self, tables.children_of(scope, parent_ids, part))
     }
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {

@@ -39,6 +39,7 @@ pub async fn store(
         lines,
         deltas,
         repriced,
+        resumed,
         messages,
         feedback,
         starts,
@@ -47,7 +48,7 @@ pub async fn store(
         accepted,
         ..
     } = computing(|| MicroBatch::fold(records));
-    let working = Working::settle(&scopes, (deltas, repriced), sources).await?;
+    let working = Working::settle(&scopes, (deltas, repriced, resumed), sources).await?;
     let mut stored = Rows {
         events: lines
             .iter()
@@ -82,6 +83,12 @@ pub async fn store(
         .fold_seconds
         .observe(started.elapsed().as_secs_f64());
     working.storing(sources);
+    // Before any row is stored: once a run hangs below another parent, nothing tells what was above it.
+    let rest = working.rest(now_ms);
+    if !rest.is_empty() {
+        sources.metrics.slices.inc_by(rest.len() as u64);
+        sources.later.put(rest).await?;
+    }
     loop {
         stored.until = sources.fence.until().await?;
         match sources.tables.insert(&stored).await {

@@ -90,11 +90,12 @@ pub trait Tables: Send + Sync {
         each: &mut (dyn FnMut(Child) + Send),
     ) -> Result<(), StoreError>;
 
-    /// The current runs whose parent is one of these.
+    /// The current runs whose parent is one of these and whose id is greater than `after`: the first `most` by id.
     async fn children_of(
         &self,
         scope: &Scope,
         parent_ids: &[&str],
+        (after, most): (&str, usize),
     ) -> Result<Vec<Child>, StoreError>;
 
     /// Stores rows durably. After an error some may be stored; repeating is harmless. What would be stored after
@@ -140,8 +141,10 @@ impl Tables for Store {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
+        part: (&str, usize),
     ) -> Result<Vec<Child>, StoreError> {
-        Store::children_of(self, scope.project.as_str(), scope.app.as_str(), parent_ids).await
+        let (project, app) = (scope.project.as_str(), scope.app.as_str());
+        Store::children_of(self, project, app, parent_ids, part).await
     }
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {

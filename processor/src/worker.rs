@@ -16,6 +16,7 @@ use crate::{GROUP, ProcessorError};
 use order::{parts, weight};
 use storing::Halt;
 
+mod continuing;
 mod order;
 mod placing;
 mod refusal;
@@ -129,7 +130,10 @@ impl Worker {
                 if *self.stop.borrow() {
                     return Ok(());
                 }
-                self.process(member.as_mut(), part).await?;
+                match part.is_slices {
+                    true => self.go_on(member.as_mut(), part).await?,
+                    false => self.process(member.as_mut(), part).await?,
+                }
             }
             self.heed(gathered.then).await;
         }
@@ -189,7 +193,6 @@ impl Worker {
 
     /// The records, each with whether it may have been stored in part before; counts them as proven for the next time.
     fn with_care(&mut self, records: Vec<StoredRecord>) -> Vec<(StoredRecord, bool)> {
-        let most = self.processor.config.batch_bytes;
         let unproven = &mut self.unproven;
         let careful = |record: &StoredRecord| {
             let partition = record.position.partition;
@@ -197,7 +200,7 @@ impl Worker {
                 return false;
             };
             let is_proven = record.position.offset >= left.end || left.bytes == 0;
-            left.bytes = left.bytes.saturating_sub(weight(record, most));
+            left.bytes = left.bytes.saturating_sub(weight(record));
             if is_proven {
                 unproven.remove(&partition);
             }
@@ -238,10 +241,7 @@ impl Worker {
             };
             match delivery {
                 Delivery::Records(records) => {
-                    let weights = records
-                        .iter()
-                        .map(|record| weight(record, config.batch_bytes));
-                    bytes += weights.sum::<usize>();
+                    bytes += records.iter().map(weight).sum::<usize>();
                     gathered.records.extend(records);
                     deadline.get_or_insert_with(|| Instant::now() + config.batch_wait);
                 }

@@ -11,8 +11,8 @@ use crate::timestamp::UnixMs;
 
 const VERSION: &str = "1";
 
-/// The header of a record whose events lie on days before yesterday: how many such days, as decimal text. Absent for
-/// none; processors that do not know it process the record like any other.
+/// The header of a record whose events lie on days before yesterday: those days as days since 1970, separated by commas.
+/// Absent for none; processors that do not know it process the record like any other.
 pub const OLD_DAYS_HEADER: &str = "old_days";
 
 /// The headers of a record of events.

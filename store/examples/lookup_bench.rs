@@ -94,7 +94,7 @@ async fn look_up(store: &Store, runs: u64) {
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let started = Instant::now();
     let children = store
-        .children_of("default", &app, &ids)
+        .children_of("default", &app, &ids, ("", 50_000))
         .await
         .unwrap()
         .len();

@@ -18,9 +18,6 @@ use crate::rows::raw_bytes;
 const IDS_PER_QUERY: usize = 1000;
 /// Bytes of ids in one query: a parameter of a request may have 128 KiB, and escaping can double it.
 const ID_BYTES_PER_QUERY: usize = 56 << 10;
-/// Children brought by one query. A run may have any number of them; this many are carried in memory at once, and what
-/// is beyond keeps the root and the agent it had.
-pub const CHILDREN_MAX: usize = 50_000;
 /// Links read of deep trees at a time: short rows, and what is not among them is looked up level by level.
 pub const LINKS_MAX: usize = 200_000;
 /// Look-ups run one after another within these: a thousand states of at most a few hundred KiB.
@@ -237,12 +234,13 @@ impl Store {
         Ok(sums)
     }
 
-    /// The current runs whose parent is one of these, at most [`CHILDREN_MAX`].
+    /// The current runs whose parent is one of these and whose id is greater than `after`: the first `most` by id.
     pub async fn children_of(
         &self,
         project: &str,
         app: &str,
         parent_ids: &[&str],
+        (after, most): (&str, usize),
     ) -> Result<Vec<Child>, StoreError> {
         // The inner query finds keys that ever had such a parent; the outer keeps those that still have.
         let runs = self.runs;
@@ -252,26 +250,19 @@ impl Store {
                      WHERE project_id = {{project:String}} AND app_id = {{app:String}} AND (started_at, run_id) IN (\
                        SELECT started_at, run_id FROM {runs} \
                        WHERE project_id = {{project:String}} AND app_id = {{app:String}} \
-                         AND parent_run_id IN {{ids:Array(String)}}) \
+                         AND parent_run_id IN {{ids:Array(String)}} AND run_id > {{after:String}}) \
                      ORDER BY version DESC LIMIT 1 BY started_at, run_id) \
                    WHERE is_deleted = 0 AND parent_run_id IN {{ids:Array(String)}} ORDER BY run_id LIMIT {{most:UInt64}}"
         );
         let mut found = Vec::new();
         for ids in chunks(parent_ids) {
             let query = self.bounded_query_within(&sql, LOOKUP_BOUNDS);
-            let most = CHILDREN_MAX - found.len();
             let query = query.param("project", project).param("app", app);
-            found.extend(
-                query
-                    .param("ids", ids)
-                    .param("most", most)
-                    .rows::<Child>()
-                    .await?,
-            );
-            if found.len() >= CHILDREN_MAX {
-                break;
-            }
+            let query = query.param("ids", ids).param("after", after);
+            found.extend(query.param("most", most).rows::<Child>().await?);
         }
+        found.sort_unstable_by(|a, b| a.run_id.cmp(&b.run_id));
+        found.truncate(most);
         Ok(found)
     }
 

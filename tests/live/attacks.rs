@@ -4,6 +4,7 @@ mod claims;
 mod engine;
 mod fairness;
 mod files;
+mod lineage;
 mod loss;
 mod numbers;
 mod reports;

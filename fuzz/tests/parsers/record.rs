@@ -74,6 +74,7 @@ fn seeds() -> Seeds {
     of_start.push(("start".to_owned(), start.encode().unwrap()));
     let reprice = Reprice {
         runs: vec![("r1".to_owned(), NOW_MS)],
+        slice: None,
         is_anew: true,
     };
     let (_, headers, payload) = reprice.encode(&header().project, &header().app, NOW_MS);

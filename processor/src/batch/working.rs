@@ -4,19 +4,24 @@ use schemas::fold::RunState;
 use schemas::price::PriceTable;
 use store::states::run_hash;
 
-use super::{Delta, Figures, KeyMap, KeySet, Node, Nodes, Repriced, RunKey, Scope, Snapshot};
+use super::{
+    Delta, Figures, KeyMap, KeySet, Node, Nodes, Repriced, Resumed, RunKey, Scope, Snapshot,
+};
 use crate::ProcessorError;
 use crate::fence::Fence;
 use crate::hot::{HotRun, HotRuns};
 use crate::known::Known;
 use crate::lineage::{self, Round};
 use crate::metrics::Metrics;
+use crate::slices::{Later, Limits};
 use crate::tables::Tables;
 use crate::totals::{self, Anew, Totals};
 
 mod loading;
+mod rest;
 
 use loading::Wanted;
+use rest::{Below, Rest};
 
 /// Where what is known of a run comes from.
 #[derive(Clone, Copy)]
@@ -33,6 +38,10 @@ pub struct Sources<'a> {
     pub metrics: &'a Metrics,
     /// Until when the step may store.
     pub fence: &'a dyn Fence,
+    /// Where the rest of a change in a large tree goes.
+    pub later: &'a dyn Later,
+    /// What one step does for runs that its records do not name.
+    pub limits: Limits,
     /// Whether these records may have been stored in part before, by a process that was killed half way. Then the
     /// cause of a change may be in the table without all of its consequences, so that finding nothing changed proves
     /// nothing: every touched run is related to its ancestors again, and every run below it. The same where relatives
@@ -48,8 +57,16 @@ pub struct Working {
     unseen: KeyMap<Node>,
     /// Runs that were looked for and have no row, or only marks.
     absent: KeySet,
-    /// Runs with more children than were brought in.
+    /// New runs of which not all children were brought in.
     crowded: KeySet,
+    /// What is left for later steps.
+    rest: Vec<Rest>,
+    /// Descendants that may still be brought in.
+    room: usize,
+    /// How often children may still be asked for.
+    asks: usize,
+    /// Whether it goes on with changes of earlier steps.
+    is_resumed: bool,
     /// Children by parent, as far as they are in the set.
     children: KeyMap<Vec<RunKey>>,
     /// Hashes of unknown parents that runs of this set name.
@@ -60,11 +77,16 @@ impl Working {
     /// Brings together what a micro-batch says and what is known, and settles the lineage of all it reaches.
     pub async fn settle(
         scopes: &[Scope],
-        (deltas, repriced): (KeyMap<Delta>, Vec<Repriced>),
+        (deltas, repriced, resumed): (KeyMap<Delta>, Vec<Repriced>, Vec<Resumed>),
         sources: Sources<'_>,
     ) -> Result<Self, ProcessorError> {
         let mut working = Self::default();
         working.nodes.scopes = scopes.to_vec();
+        let limits = sources.limits;
+        working.room = limits
+            .below
+            .max(deltas.len().saturating_mul(limits.below_each));
+        working.asks = 2 * limits.levels;
         let wanted = deltas
             .values()
             .map(|delta| Wanted::any(delta.scope, delta.run_id.clone()))
@@ -81,6 +103,7 @@ impl Working {
         }
         let mut touched = working.join(deltas, sources)?;
         working.reprice(repriced, &mut touched, sources).await?;
+        working.resume(resumed, &mut touched, sources).await?;
         working.settle_lineage(&mut touched, sources).await?;
         working.settle_totals(&touched, sources).await?;
         Ok(working)
@@ -131,7 +154,10 @@ impl Working {
                 figures,
                 may_have_children: node.may_have_children,
             };
-            sources.hot.put(key, hot);
+            // A slice of a large tree must not push out the runs that go on.
+            if !self.is_resumed || sources.hot.contains(key) {
+                sources.hot.put(key, hot);
+            }
         }
     }
 
@@ -236,17 +262,28 @@ impl Working {
             .nodes
             .iter()
             .filter(|(key, node)| {
-                sources.careful && touched.runs.contains(key) || is_dirty(*key, node)
+                sources.careful && touched.runs.contains(key)
+                    || self.crowded.contains(key)
+                    || is_dirty(*key, node)
             })
             .map(|(key, _)| key)
             .collect();
+        above.extend(&touched.resummed);
         let mut level: Vec<RunKey> = above.iter().copied().collect();
-        let mut depth = 0;
-        while !level.is_empty() && depth < TREE_DEPTH_MAX {
-            if depth == FAR_LEVELS {
+        let mut asks = match self.is_resumed {
+            true => sources.limits.levels,
+            false => 0,
+        };
+        let asks_max = 2 * sources.limits.levels;
+        let mut levels = touched.levels;
+        while !level.is_empty() {
+            if asks == sources.limits.levels && self.is_any_missing_above(&level) {
                 self.load_far_above(&level, sources).await?;
+                asks += 1;
             }
-            self.load_above(&level, sources).await?;
+            if asks <= asks_max {
+                asks += usize::from(self.load_above(&level, sources).await?);
+            }
             let parents = level.iter().filter_map(|key| self.nodes.get(*key));
             let parents: Vec<RunKey> = parents
                 .flat_map(|node| [self.nodes.parent_of(node), node.stored_parent()])
@@ -257,13 +294,7 @@ impl Working {
                 .into_iter()
                 .filter(|parent| above.insert(*parent))
                 .collect();
-            depth += 1;
-        }
-        if depth == TREE_DEPTH_MAX {
-            tracing::warn!(
-                run.depth = depth,
-                "a run is deeper than totals are carried; `spindle check` shows what is missing"
-            );
+            levels = levels.saturating_add(1);
         }
         let mut anew = Anew {
             runs: totals::circles(&self.nodes),
@@ -271,11 +302,16 @@ impl Working {
         };
         let crowded = self.crowded.iter().copied();
         anew.runs.extend(crowded.filter(|key| above.contains(key)));
+        let resummed = touched.resummed.iter().copied();
+        anew.runs.extend(resummed);
         if sources.careful {
-            anew.runs.extend(above);
+            anew.runs.extend(&above);
         }
         self.add_outside(&mut anew, sources).await?;
         totals::settle(&mut self.nodes, &anew);
+        if asks > asks_max {
+            self.put_off_above(&above, levels, sources);
+        }
         Ok(())
     }
 
@@ -287,20 +323,41 @@ impl Working {
         let mut frontier = std::mem::take(&mut touched.frontier);
         let rewired = &touched.rewired;
         let mut asked = KeySet::default();
+        let mut visited = KeySet::default();
+        let (mut climbs, mut levels) = (0, touched.levels);
+        let mut is_far_read = false;
+        for below in std::mem::take(&mut touched.below) {
+            let most = self.room;
+            frontier.extend(self.load_part_of_children(below, most, sources).await?);
+        }
         while !frontier.is_empty() {
             let mut before = KeyMap::default();
             loop {
                 for key in &frontier {
                     // A new run counts as changed the first time whatever comes out.
-                    let is_first = |node: &Node| node.is_new() && !asked.contains(key);
+                    let is_first = |node: &Node| node.is_new() && !visited.contains(key);
                     if let Some(node) = self.nodes.get(*key).filter(|node| !is_first(node)) {
                         before.entry(*key).or_insert_with(|| node.resolved.clone());
                     }
                 }
+                if climbs >= sources.limits.levels && !is_far_read {
+                    is_far_read = true;
+                    let runs: Vec<RunKey> = frontier.iter().copied().collect();
+                    self.load_far_above(&runs, sources).await?;
+                }
                 self.load_parents(&frontier, sources).await?;
-                match lineage::resolve(&mut self.nodes, &frontier, rewired) {
-                    Round::Settled => break,
-                    Round::Widen(keys) => frontier.extend(keys),
+                let Round::Widen(keys) = lineage::resolve(&mut self.nodes, &frontier, rewired)
+                else {
+                    break;
+                };
+                climbs += 1;
+                let size = frontier.len();
+                // What is too far up is taken as it is: it may only matter to a cycle that is longer than is followed.
+                let is_near = climbs <= 2 * sources.limits.levels;
+                let keys = keys.into_iter();
+                frontier.extend(keys.filter(|key| is_near || !self.is_any_missing_above(&[*key])));
+                if frontier.len() == size {
+                    break;
                 }
             }
             let changed: Vec<RunKey> = frontier
@@ -308,14 +365,18 @@ impl Working {
                 .copied()
                 .filter(|key| {
                     self.nodes.get(*key).is_some_and(|node| {
-                        (node.is_new() || sources.careful) && !asked.contains(key)
+                        let is_forced = sources.careful && !self.ends_deep(node);
+                        (node.is_new() || is_forced) && !visited.contains(key)
                             || before
                                 .get(key)
                                 .is_some_and(|before| *before != node.resolved)
                     })
                 })
                 .collect();
-            self.load_children(&changed, &mut asked, sources).await?;
+            visited.extend(&frontier);
+            levels = levels.saturating_add(1);
+            self.load_children(&changed, &mut asked, levels, sources)
+                .await?;
             let below = changed
                 .iter()
                 .filter_map(|key| self.children.get(key))
@@ -343,11 +404,6 @@ impl Working {
     }
 }
 
-/// Levels of ancestors that are looked up one by one, before what is above is read from the links of the whole tree.
-const FAR_LEVELS: usize = 16;
-/// Levels of ancestors that totals are carried up. Real traces have tens; each may cost a look-up (X1).
-const TREE_DEPTH_MAX: usize = 10_000;
-
 /// The runs a micro-batch touches, and those whose lineage it may have changed.
 #[derive(Debug, Default)]
 struct Touched {
@@ -356,6 +412,12 @@ struct Touched {
     frontier: KeySet,
     /// Those that named another parent before.
     rewired: KeySet,
+    /// Runs whose children have to be resolved: they were themselves, in an earlier step.
+    below: Vec<Below>,
+    /// Runs whose totals may not count what is stored of their children.
+    resummed: KeySet,
+    /// Levels that the change passed in earlier steps.
+    levels: u32,
 }
 
 /// What of a run's state its lineage, and its descendants', depends on.

@@ -265,6 +265,7 @@ async fn append(
         for runs in runs.chunks(RUNS_PER_RECORD) {
             let reprice = Reprice {
                 runs: runs.to_vec(),
+                slice: None,
                 is_anew: false,
             };
             records.push(record(reprice.encode(&project, &app, now_ms())));

@@ -330,6 +330,7 @@ impl Work<'_> {
         let runs = batch.into_iter().map(|run| (run.run_id, run.started_at));
         let settle = Reprice {
             runs: runs.collect(),
+            slice: None,
             is_anew: true,
         };
         let settle = record(settle.encode(&project, &app, now_ms()));

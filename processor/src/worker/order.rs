@@ -5,7 +5,7 @@
 //! runs of the others. Storing out of order is harmless (P2). An offset is committed only when every record below it is
 //! stored (P1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eventlog::StoredRecord;
 
@@ -16,16 +16,13 @@ const OLD_DAYS_PER_STEP: usize = 32;
 /// Bytes a run takes while it is priced again for each byte that names it: 3 KB for about 60.
 const REPRICE_WEIGHT: usize = 50;
 
-/// What a record counts against the bound `most` on a micro-batch: its bytes, the runs it names that have to be read,
-/// and the old days its events lie on.
-pub(super) fn weight(record: &StoredRecord, most: usize) -> usize {
-    let bytes = record.record.payload.len();
-    let names = match decode::is_reprice(record) {
+/// What a record counts against the bound on a micro-batch: its bytes, and the runs it names that have to be read.
+pub(super) fn weight(record: &StoredRecord) -> usize {
+    let names = match decode::is_reprice(record) && !decode::is_slice(record) {
         true => REPRICE_WEIGHT,
         false => 1,
     };
-    let days = decode::old_days(record).saturating_mul(most / OLD_DAYS_PER_STEP);
-    bytes.saturating_mul(names).saturating_add(days)
+    record.record.payload.len().saturating_mul(names)
 }
 
 /// Records that are stored in one step.
@@ -38,21 +35,34 @@ pub(super) struct Part {
     pub(super) commit: BTreeMap<u32, u64>,
     /// Whether those offsets are above all of its records.
     pub(super) is_covered: bool,
+    /// Whether its records go on with changes in large trees: a while of work instead of one step.
+    pub(super) is_slices: bool,
 }
 
-/// Cuts records into steps of at most this weight each: those without old days first, else in order. Nearly always one.
+/// Cuts records into steps of at most this weight each: those without old days first, slices last, else in order. Nearly
+/// always one.
 pub(super) fn parts(records: Vec<(StoredRecord, bool)>, most: usize) -> Vec<Part> {
-    let (slow, fast): (Vec<_>, Vec<_>) = records
+    let (slices, events): (Vec<_>, Vec<_>) = records
         .into_iter()
-        .partition(|(record, _)| decode::old_days(record) > 0);
+        .partition(|(record, _)| decode::is_slice(record));
+    let with_days = events.into_iter().map(|(record, careful)| {
+        let days = decode::old_days(&record);
+        (record, careful, days)
+    });
+    let (mut slow, fast): (Vec<_>, Vec<_>) = with_days.partition(|(_, _, days)| !days.is_empty());
+    // Records of the same days next to each other: a step stores a day once however many of them there are.
+    slow.sort_by(|(_, _, a), (_, _, b)| a.cmp(b));
     let mut parts: Vec<Part> = Vec::new();
     for records in [fast, slow] {
         let mut room = 0;
-        for (at, (record, careful)) in records.into_iter().enumerate() {
-            let weight = weight(&record, most);
-            if at == 0 || weight > room {
+        let mut days = BTreeSet::new();
+        for (at, (record, careful, old_days)) in records.into_iter().enumerate() {
+            let weight = weight(&record);
+            days.extend(&old_days);
+            if at == 0 || weight > room || days.len() > OLD_DAYS_PER_STEP {
                 parts.push(Part::default());
                 room = most;
+                days = old_days.into_iter().collect();
             }
             room = room.saturating_sub(weight);
             if let Some(part) = parts.last_mut() {
@@ -60,6 +70,14 @@ pub(super) fn parts(records: Vec<(StoredRecord, bool)>, most: usize) -> Vec<Part
                 part.records.push(record);
             }
         }
+    }
+    if !slices.is_empty() {
+        parts.push(Part {
+            careful: slices.iter().any(|(_, careful)| *careful),
+            records: slices.into_iter().map(|(record, _)| record).collect(),
+            is_slices: true,
+            ..Part::default()
+        });
     }
     set_commits(&mut parts);
     parts
@@ -97,7 +115,11 @@ mod tests {
     use super::*;
 
     fn record(partition: u32, offset: u64, bytes: usize, old_days: usize) -> StoredRecord {
-        let headers = (old_days > 0).then(|| (OLD_DAYS_HEADER.to_owned(), old_days.to_string()));
+        // Every five records the same days.
+        let first = offset % 5 * 100;
+        let days = (first..).take(old_days).map(|day| day.to_string());
+        let days = days.collect::<Vec<_>>().join(",");
+        let headers = (old_days > 0).then(|| (OLD_DAYS_HEADER.to_owned(), days));
         StoredRecord {
             position: Position { partition, offset },
             record: Record {
@@ -149,7 +171,7 @@ mod tests {
 
     #[test]
     fn old_days_are_stored_last_and_few_in_a_step_x1() {
-        let records = [(0, 0), (1, 20), (2, 0), (3, 20), (4, 3), (5, 0)];
+        let records = [(0, 0), (1, 20), (2, 0), (3, 20), (4, 3), (5, 0), (6, 25)];
         let records = records.map(|(offset, days)| (record(0, offset, 10, days), offset == 4));
         let parts = parts(records.into(), 64 << 20);
         let offsets: Vec<Vec<u64>> = parts
@@ -159,11 +181,11 @@ mod tests {
                 offsets.collect()
             })
             .collect();
-        assert_eq!(offsets, [vec![0, 2, 5], vec![1], vec![3, 4]]);
+        assert_eq!(offsets, [vec![0, 2, 5], vec![1, 6], vec![3, 4]]);
         let commits: Vec<u64> = parts.iter().map(|part| part.commit[&0]).collect();
-        assert_eq!(commits, [1, 3, 6]);
+        assert_eq!(commits, [1, 3, 7]);
         let of = |is: fn(&Part) -> bool| parts.iter().map(is).collect::<Vec<_>>();
-        assert_eq!(of(|part| part.is_covered), [false, true, true]);
+        assert_eq!(of(|part| part.is_covered), [false, false, true]);
         assert_eq!(of(|part| part.careful), [false, false, true]);
     }
 }

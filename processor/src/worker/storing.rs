@@ -57,9 +57,13 @@ impl Worker {
             mut careful,
             commit,
             is_covered,
+            ..
         } = part;
         let started = Instant::now();
-        let needs_care = |record| decode::is_settle(record) || decode::is_moved(record);
+        let needs_care = |record| match decode::is_slice(record) {
+            true => decode::is_deep(record) || decode::is_moved(record),
+            false => decode::is_settle(record) || decode::is_moved(record),
+        };
         careful |= records.iter().any(needs_care);
         let (_pass, stored) = loop {
             let pass = self.pass().await?;
@@ -81,19 +85,24 @@ impl Worker {
         }
         self.bury(&records, &stored.poison).await?;
         let is_committed = self.commit(member, commit).await?;
-        let metrics = &self.processor.metrics;
         self.uncounted.extend(stored.accepted);
-        // What is not committed is counted by whoever commits it (P4).
         if is_covered || !is_committed {
-            for (project, events) in self.uncounted.drain(..).filter(|_| is_committed) {
-                metrics.stored_events.add(project.as_str(), events);
-            }
+            self.count_stored(is_committed);
         }
+        let metrics = &self.processor.metrics;
         metrics.batch_events.observe(stored.events as f64);
         metrics
             .batch_seconds
             .observe(started.elapsed().as_secs_f64());
         Ok(())
+    }
+
+    /// Counts events that are stored; what is not committed is counted by whoever commits it (P4).
+    pub(super) fn count_stored(&mut self, is_committed: bool) {
+        let stored_events = &self.processor.metrics.stored_events;
+        for (project, events) in self.uncounted.drain(..).filter(|_| is_committed) {
+            stored_events.add(project.as_str(), events);
+        }
     }
 
     /// Stops the processor when so many records in a row are bad that it is not the records.
@@ -174,6 +183,7 @@ impl Worker {
             stop: &self.stop,
             pause_max: processor.config.retry_pause_max,
         };
+        let later = self.later();
         let prices = processor.parts.prices.borrow().clone();
         let sources = Sources {
             tables: &tables,
@@ -182,9 +192,27 @@ impl Worker {
             prices: &prices,
             metrics: &processor.metrics,
             fence: &leases,
+            later: &later,
+            limits: processor.config.limits,
             careful,
         };
-        match step::store(records, sources, Utc::now().timestamp_millis()).await {
+        let now_ms = Utc::now().timestamp_millis();
+        let mut outcome = step::store(records, sources, now_ms).await;
+        while outcome.is_ok() {
+            let rest = later.take_refused(records);
+            if rest.is_empty() {
+                break;
+            }
+            if *self.stop.borrow() {
+                return Err(Halt::Stopped);
+            }
+            let careful = careful || rest.iter().any(decode::is_deep);
+            let sources = Sources { careful, ..sources };
+            if let Err(error) = step::store(&rest, sources, now_ms).await {
+                outcome = Err(error);
+            }
+        }
+        match outcome {
             Ok(stored) => Ok(Some(stored)),
             Err(ProcessorError::Lapsed) if *self.stop.borrow() => Err(Halt::Stopped),
             Err(ProcessorError::Lapsed) => Ok(None),
@@ -224,7 +252,7 @@ impl Worker {
     }
 
     /// Commits; `false` when a partition is another member's by now.
-    async fn commit(
+    pub(super) async fn commit(
         &mut self,
         member: &mut dyn Member,
         next: BTreeMap<u32, u64>,

@@ -2,7 +2,7 @@
 //! warm or lost, inserts interrupted half way. What readers see afterwards equals a plain reference fold (P2, P3).
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::memory_tables::MemoryTables;
 use bytes::Bytes;
@@ -11,7 +11,8 @@ use processor::batch::Sources;
 use processor::fence::Unfenced;
 use processor::hot::HotRuns;
 use processor::known::Known;
-use processor::{Metrics, ProcessorConfig, step};
+use processor::slices::{InMemory, Later, Limits};
+use processor::{Metrics, ProcessorConfig, decode, step};
 use proptest::prelude::*;
 use schemas::ids::{AppId, ProjectId};
 use schemas::price::rate::Rate;
@@ -68,6 +69,42 @@ fn any_event() -> impl Strategy<Value = Reported> {
                 "cost": cost, "rating": rating, "comment": format!("{rating} {at}"), "role": "user", "content": "c",
             }),
         })
+}
+
+/// Parents have lower numbers than their children.
+fn without_cycles(mut reported: Reported) -> Reported {
+    let number = |id: &Value| id.as_str().and_then(|id| id[1..].parse::<u32>().ok());
+    let (run, parent) = (
+        number(&reported.event["run_id"]),
+        number(&reported.event["parent_run_id"]),
+    );
+    if parent >= run {
+        reported.event["parent_run_id"] = Value::Null;
+    }
+    reported
+}
+
+/// Events, and batches in which they and half of them again arrive in any order.
+fn any_batches(
+    event: BoxedStrategy<Reported>,
+) -> impl Strategy<Value = (Vec<Reported>, Vec<(Vec<Reported>, Between)>)> {
+    let events = proptest::collection::vec(event, 1..40).prop_flat_map(|events| {
+        let again = &events[..events.len() / 2];
+        let repeated: Vec<Reported> = events.iter().chain(again).cloned().collect();
+        (Just(events), Just(repeated).prop_shuffle())
+    });
+    let cuts = proptest::collection::vec((1usize..20, any_between()), 1..12);
+    (events, cuts, any_between()).prop_map(|((events, delivered), cuts, last)| {
+        let mut rest = delivered.as_slice();
+        let mut batches = Vec::new();
+        for (size, between) in &cuts {
+            let (batch, after) = rest.split_at((*size).min(rest.len()));
+            batches.push((batch.to_vec(), *between));
+            rest = after;
+        }
+        batches.push((rest.to_vec(), last));
+        (events, batches)
+    })
 }
 
 fn any_between() -> impl Strategy<Value = Between> {
@@ -154,6 +191,7 @@ fn reprice(tables: &MemoryTables, first_offset: u64) -> Vec<StoredRecord> {
         runs.push(("never seen".to_owned(), BASE_MS));
         let reprice = Reprice {
             runs,
+            slice: None,
             is_anew: false,
         };
         let (key, headers, payload) =
@@ -184,6 +222,9 @@ struct Process {
     metrics: Metrics,
     /// The next records may have been stored in part before.
     careful: Cell<bool>,
+    limits: Limits,
+    /// The log's end: what steps left to later ones.
+    left: VecDeque<Record>,
 }
 
 impl Process {
@@ -197,10 +238,24 @@ impl Process {
             known,
             metrics,
             careful: Cell::new(true),
+            limits: Limits::default(),
+            left: VecDeque::new(),
         }
     }
 
-    async fn store(&self, records: &[StoredRecord]) -> Result<u64, processor::ProcessorError> {
+    async fn store(&mut self, records: &[StoredRecord]) -> Result<u64, processor::ProcessorError> {
+        let later = InMemory::default();
+        let stored = self.store_with(records, &later).await;
+        // What was appended stays, whether the rows were stored or not.
+        self.left.extend(later.take());
+        stored
+    }
+
+    async fn store_with(
+        &self,
+        records: &[StoredRecord],
+        later: &dyn Later,
+    ) -> Result<u64, processor::ProcessorError> {
         let sources = Sources {
             tables: &self.tables,
             hot: &self.hot,
@@ -208,7 +263,9 @@ impl Process {
             prices: &self.prices,
             metrics: &self.metrics,
             fence: &Unfenced,
-            careful: self.careful.take(),
+            later,
+            limits: self.limits,
+            careful: self.careful.take() | records.iter().any(decode::is_deep),
         };
         step::store(records, sources, 0)
             .await
@@ -218,18 +275,36 @@ impl Process {
 
 /// Processes the batches by one price table, and asks at the end for everything to be priced by another.
 async fn run(batches: &[(Vec<Reported>, Between)]) -> MemoryTables {
+    run_within(batches, Limits::default()).await
+}
+
+/// The same with other bounds on what one step does.
+async fn run_within(batches: &[(Vec<Reported>, Between)], limits: Limits) -> MemoryTables {
     let mut process = Process::start(MemoryTables::default()).await;
+    process.limits = limits;
     let mut offset = 0;
     for (events, between) in batches {
         let records = records(events, offset);
         offset += records.len() as u64;
         process = process.through(&records, *between).await;
+        // Other records come before all of what is left is done.
+        process = process
+            .go_on(1 + events.len() % 3, *between, &mut offset)
+            .await;
     }
     let (_, last) = batches.last().unwrap();
     let records = reprice(&process.tables, offset);
+    offset += records.len() as u64;
     process.prices = prices(7, 2);
-    process.through(&records, *last).await.tables
+    process = process.through(&records, *last).await;
+    process
+        .go_on(STEPS_MAX, Between::Nothing, &mut offset)
+        .await
+        .tables
 }
+
+/// Far more than what follows from the events of one case.
+const STEPS_MAX: usize = 20_000;
 
 impl Process {
     /// Stores records after what happens before.
@@ -250,10 +325,34 @@ impl Process {
         self
     }
 
+    /// Goes on with this many records of what earlier steps left; something happens before the first of them.
+    async fn go_on(mut self, most: usize, mut between: Between, offset: &mut u64) -> Self {
+        for step in 0..most {
+            let Some(record) = self.left.pop_front() else {
+                break;
+            };
+            assert!(
+                step + 1 < STEPS_MAX,
+                "what follows from a change never ends"
+            );
+            *offset += 1;
+            let position = Position {
+                partition: 0,
+                offset: *offset,
+            };
+            let records = [StoredRecord { position, record }];
+            self = self.through(&records, between).await;
+            between = Between::Nothing;
+        }
+        self
+    }
+
     async fn restarted(self) -> Self {
         let restarted = Self::start(self.tables).await;
         Self {
             prices: self.prices,
+            limits: self.limits,
+            left: self.left,
             ..restarted
         }
     }
@@ -290,6 +389,38 @@ proptest! {
         prop_assert_eq!(tables.visible_runs(), crate::reference::fold(&events, &prices(7, 2)));
         prop_assert_eq!(tables.event_count(), crate::reference::distinct(&events));
         prop_assert_eq!(tables.feedback_count(), crate::reference::judgements(&events));
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Cycles of parents fit into one step, families do not.
+    #[test]
+    fn slices_of_any_trees_end_like_the_reference_p2_p3_p6(
+        (events, batches) in any_batches(any_event().boxed()),
+        (levels, below) in (5usize..7, 1usize..4),
+    ) {
+        let whole = |between| match between {
+            Between::Interrupted(_) => Between::Restart,
+            between => between,
+        };
+        let batches = batches.into_iter().map(|(events, between)| (events, whole(between)));
+        let batches: Vec<_> = batches.collect();
+        let limits = Limits { below, below_each: 0, above: 16, levels };
+        let tables = block_on(run_within(&batches, limits));
+        prop_assert_eq!(tables.visible_runs(), crate::reference::fold(&events, &prices(7, 2)));
+    }
+
+    #[test]
+    fn slices_upwards_and_downwards_end_like_the_reference_p2_p3_p6(
+        (events, batches) in any_batches(any_event().prop_map(without_cycles).boxed()),
+        (levels, below, above) in (1usize..3, 1usize..4, 1usize..3),
+    ) {
+        let limits = Limits { below, below_each: 0, above, levels };
+        let tables = block_on(run_within(&batches, limits));
+        prop_assert_eq!(tables.visible_runs(), crate::reference::fold(&events, &prices(7, 2)));
     }
 }
 
@@ -404,7 +535,8 @@ fn what_stands_far_above_a_run_is_brought_in_with_few_look_ups_x1() {
         .collect();
     let leaf = costing("leaf", Some(&format!("r{}", depth - 1)), 2);
     block_on(async {
-        let process = Process::start(MemoryTables::default()).await;
+        let mut process = Process::start(MemoryTables::default()).await;
+        process.limits.above = 2 * depth;
         process.careful.set(false);
         chain.reverse();
         process.store(&records(&chain, 0)).await.unwrap();
@@ -416,5 +548,122 @@ fn what_stands_far_above_a_run_is_brought_in_with_few_look_ups_x1() {
         let runs = process.tables.visible_runs();
         let top = &runs[&("p".to_owned(), "a".to_owned(), "r0".to_owned())];
         assert_eq!(top["totals"][4], "1");
+    });
+}
+
+/// A chain of runs of which the last costs something, from the top down.
+fn chain(depth: usize) -> Vec<Reported> {
+    let run = |run: usize| {
+        let parent = (run > 0).then(|| format!("r{}", run - 1));
+        let mut step = costing(&format!("r{run}"), parent.as_deref(), 1);
+        if run + 1 < depth {
+            step.event["type"] = json!("chain");
+        }
+        step
+    };
+    (0..depth).map(run).collect()
+}
+
+/// Bounds that make small trees large.
+const SMALL: Limits = Limits {
+    below: 50,
+    below_each: 0,
+    above: 50,
+    levels: 4,
+};
+
+/// Processes an event and all that follows from it; asserts that each step does little (X1).
+async fn in_small_steps(mut process: Process, last: Reported) -> (Process, usize) {
+    let mut offset = 1000;
+    let mut steps = 0;
+    process
+        .left
+        .extend(records(&[last], 0).into_iter().map(|stored| stored.record));
+    while !process.left.is_empty() {
+        let before = (process.tables.lookups(), process.metrics.run_rows.get());
+        process = process.go_on(1, Between::Nothing, &mut offset).await;
+        let lookups = process.tables.lookups() - before.0;
+        let rows = process.metrics.run_rows.get() - before.1;
+        assert!(lookups <= 40, "{lookups} look-ups in one step");
+        assert!(rows <= 160, "{rows} rows in one step");
+        steps += 1;
+    }
+    (process, steps)
+}
+
+#[test]
+fn what_a_deep_or_wide_tree_inherits_takes_small_steps_x1() {
+    let late = |run: &str| Reported {
+        project: "p",
+        app: "a",
+        event: json!({
+            "name": "agent_start", "run_id": run, "timestamp": BASE_MS, "agent": "late", "parent_run_id": "top",
+        }),
+    };
+    let wide = (0..600).map(|child| costing(&format!("c{child}"), Some("r0"), 1));
+    for tree in [chain(600), wide.collect()] {
+        let mut events = tree.clone();
+        events.push(costing("top", None, 0));
+        block_on(async {
+            let mut process = Process::start(MemoryTables::default()).await;
+            process.careful.set(false);
+            process.store(&records(&events, 0)).await.unwrap();
+            process.hot.clear();
+            process.limits = SMALL;
+            let last = late("r0");
+            let (process, steps) = in_small_steps(process, last.clone()).await;
+            assert!((6..60).contains(&steps), "{steps} steps");
+            events.push(last);
+            assert_eq!(
+                process.tables.visible_runs(),
+                crate::reference::fold(&events, &prices(3, 1))
+            );
+        });
+    }
+}
+
+#[test]
+fn an_event_below_a_deep_chain_takes_small_steps_x1_p6() {
+    let mut events = chain(600);
+    let leaf = costing("leaf", Some("r599"), 2);
+    block_on(async {
+        let mut process = Process::start(MemoryTables::default()).await;
+        process.careful.set(false);
+        process.store(&records(&events, 0)).await.unwrap();
+        process.hot.clear();
+        process.limits = SMALL;
+        let (process, steps) = in_small_steps(process, leaf.clone()).await;
+        assert!((6..40).contains(&steps), "{steps} steps");
+        events.push(leaf);
+        assert_eq!(
+            process.tables.visible_runs(),
+            crate::reference::fold(&events, &prices(3, 1))
+        );
+    });
+}
+
+#[test]
+fn a_cycle_that_is_longer_than_is_followed_ends() {
+    let ring: Vec<Reported> = (0..40)
+        .map(|run| costing(&format!("r{run}"), Some(&format!("r{}", (run + 1) % 40)), 1))
+        .collect();
+    block_on(async {
+        let mut process = Process::start(MemoryTables::default()).await;
+        process.limits = Limits {
+            below: 2,
+            below_each: 0,
+            above: 2,
+            levels: 1,
+        };
+        let mut offset = 0;
+        for run in ring {
+            process.store(&records(&[run], offset)).await.unwrap();
+            offset += 1;
+        }
+        // It goes around until the bound on levels: the number of records does not grow meanwhile.
+        for _ in 0..50 {
+            process = process.go_on(10, Between::Nothing, &mut offset).await;
+            assert!(process.left.len() < 200, "{} records", process.left.len());
+        }
     });
 }

@@ -101,8 +101,9 @@ impl Tables for HeldTables {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
+        part: (&str, usize),
     ) -> Result<Vec<Child>, StoreError> {
-        self.tables.children_of(scope, parent_ids).await
+        self.tables.children_of(scope, parent_ids, part).await
     }
 
     async fn known_runs(

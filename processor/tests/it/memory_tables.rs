@@ -1,6 +1,6 @@
 //! The two tables in memory: what the engine promises of them, and inserts that stop half way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -148,10 +148,11 @@ impl Tables for MemoryTables {
     ) -> Result<Vec<StoredRun>, StoreError> {
         let mut contents = self.contents()?;
         contents.lookups += 1;
+        let run_ids: HashSet<&str> = run_ids.iter().copied().collect();
         let rows = contents.runs.iter().filter(|((run, _), _)| {
             run.0 == scope.project.as_str()
                 && run.1 == scope.app.as_str()
-                && run_ids.contains(&run.2.as_str())
+                && run_ids.contains(run.2.as_str())
         });
         Ok(rows.map(|(_, row)| row.stored.clone()).collect())
     }
@@ -160,15 +161,21 @@ impl Tables for MemoryTables {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
+        (after, most): (&str, usize),
     ) -> Result<Vec<Child>, StoreError> {
-        let contents = self.contents()?;
+        let mut contents = self.contents()?;
+        contents.lookups += 1;
+        let parent_ids: HashSet<&str> = parent_ids.iter().copied().collect();
         let rows = contents.runs.iter().filter(|((run, _), row)| {
             run.0 == scope.project.as_str()
                 && run.1 == scope.app.as_str()
                 && row.stored.is_deleted == 0
-                && parent_ids.contains(&row.stored.parent_run_id.as_str())
+                && run.2.as_str() > after
+                && parent_ids.contains(row.stored.parent_run_id.as_str())
         });
+        // The keys are in order of the ids.
         Ok(rows
+            .take(most)
             .map(|((run, _), row)| Child {
                 run_id: run.2.clone(),
                 parent_run_id: row.stored.parent_run_id.clone(),
@@ -204,14 +211,18 @@ impl Tables for MemoryTables {
         only: Option<&[&str]>,
     ) -> Result<Vec<ChildSum>, StoreError> {
         let contents = self.contents()?;
+        let parent_ids: HashSet<&str> = parent_ids.iter().copied().collect();
+        let only: Option<HashSet<&str>> = only.map(|only| only.iter().copied().collect());
         let mut sums: BTreeMap<String, StoredTotals> = BTreeMap::new();
         for ((run, _), row) in &contents.runs {
             let parent = row.stored.parent_run_id.as_str();
             if run.0 == scope.project.as_str()
                 && run.1 == scope.app.as_str()
                 && row.stored.is_deleted == 0
-                && parent_ids.contains(&parent)
-                && only.is_none_or(|only| only.contains(&run.2.as_str()))
+                && parent_ids.contains(parent)
+                && only
+                    .as_ref()
+                    .is_none_or(|only| only.contains(run.2.as_str()))
             {
                 let (sum, totals) = (
                     sums.entry(parent.to_owned()).or_default(),

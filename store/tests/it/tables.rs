@@ -223,7 +223,10 @@ async fn children_are_those_whose_current_row_names_the_parent() {
         .insert_runs([child("b", 2, "q"), gone].into_iter())
         .await
         .unwrap();
-    let found = store.children_of("default", "app", &["p"]).await.unwrap();
+    let found = store
+        .children_of("default", "app", &["p"], ("", 100))
+        .await
+        .unwrap();
     assert_eq!(
         found
             .iter()

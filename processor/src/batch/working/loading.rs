@@ -3,15 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use store::states::{CHILDREN_MAX, Child, StoredRun};
+use store::states::{Child, StoredRun};
 
+use super::rest::Below;
 use super::{Sources, Working, hash};
 use crate::ProcessorError;
 use crate::batch::{KeyMap, KeySet, Node, RunKey};
 use crate::totals::{Anew, Totals};
-
-/// Ancestors brought in together at most: as many as the levels that totals are carried up.
-const FAR_ABOVE_MAX: usize = super::TREE_DEPTH_MAX;
 
 /// A run to bring in.
 pub(super) struct Wanted {
@@ -47,12 +45,13 @@ pub(super) struct Loaded {
 }
 
 impl Working {
-    /// Brings in the parents of these runs, those they are stored with and those they have now.
+    /// Brings in the parents of these runs, those they are stored with and those they have now; `false` when none of
+    /// them had to be looked for.
     pub(super) async fn load_above(
         &mut self,
         runs: &[RunKey],
         sources: Sources<'_>,
-    ) -> Result<(), ProcessorError> {
+    ) -> Result<bool, ProcessorError> {
         let mut wanted = KeyMap::default();
         for node in runs.iter().filter_map(|key| self.nodes.get(*key)) {
             for parent in [node.state.parent_run_id(), node.stored_parent_id()] {
@@ -67,8 +66,11 @@ impl Working {
                 }
             }
         }
+        if wanted.is_empty() {
+            return Ok(false);
+        }
         self.load(wanted.into_values().collect(), sources).await?;
-        Ok(())
+        Ok(true)
     }
 
     /// Adds up the stored children, outside of the working set, of runs whose totals are summed up anew.
@@ -129,6 +131,7 @@ impl Working {
         sources: Sources<'_>,
     ) -> Result<(), ProcessorError> {
         let mut trees: HashMap<usize, Trees> = HashMap::new();
+        let mut room = sources.limits.above;
         for node in runs.iter().filter_map(|key| self.nodes.get(*key)) {
             let Trees { roots, parents } = trees.entry(node.scope).or_default();
             roots.insert(node.resolved.root.clone());
@@ -157,10 +160,11 @@ impl Working {
             sources.tables.tree_links(of, &roots, &mut each).await?;
             let mut wanted: HashSet<Arc<str>> = HashSet::new();
             while let Some(run) = above.pop() {
-                if !run.is_empty() && wanted.len() < FAR_ABOVE_MAX && wanted.insert(run.clone()) {
+                if !run.is_empty() && wanted.len() < room && wanted.insert(run.clone()) {
                     above.extend(parents.get(&run).into_iter().flatten().cloned());
                 }
             }
+            room -= wanted.len();
             let wanted = wanted.into_iter();
             let wanted = wanted.map(|run_id| Wanted::any(scope, run_id)).collect();
             self.load(wanted, sources).await?;
@@ -204,11 +208,12 @@ impl Working {
         Ok(())
     }
 
-    /// Loads the stored children of runs that changed, where there may be any.
+    /// Loads the stored children of runs that changed, where there may be any, as far as there is room.
     pub(super) async fn load_children(
         &mut self,
         changed: &[RunKey],
         asked: &mut KeySet,
+        levels: u32,
         sources: Sources<'_>,
     ) -> Result<(), ProcessorError> {
         let mut parents: HashMap<usize, Vec<Arc<str>>> = HashMap::new();
@@ -232,36 +237,135 @@ impl Working {
                     .push(node.run_id.clone());
             }
         }
-        for (scope, parents) in parents {
-            let ids: Vec<&str> = parents.iter().map(AsRef::as_ref).collect();
-            let found = sources
-                .tables
-                .children_of(&self.nodes.scopes[scope], &ids)
-                .await?;
-            if found.len() >= CHILDREN_MAX {
-                tracing::warn!(
-                    run.children = found.len(),
-                    "a run has more children than are followed; the others keep the root and agent they had"
+        if parents.is_empty() {
+            return Ok(());
+        }
+        let is_far = self.asks == sources.limits.levels;
+        let may_ask = self.asks > 0;
+        self.asks = self.asks.saturating_sub(1);
+        for (scope, mut runs) in parents {
+            let mut most = self.room;
+            if is_far && most > 0 {
+                let brought_in = self.load_far_below((scope, &runs), sources).await?;
+                // Links are nothing to rely on: the children of all of these are asked for at once.
+                let known = brought_in.len().saturating_add(runs.len());
+                most = known.saturating_add(self.room).saturating_add(1);
+                let of = &self.nodes.scopes[scope];
+                runs.extend(
+                    brought_in
+                        .into_iter()
+                        .filter(|run| asked.insert(of.key(run))),
                 );
-                let keys = parents
-                    .iter()
-                    .map(|parent| self.nodes.scopes[scope].key(parent));
-                self.crowded.extend(keys);
             }
-            let wanted = found
-                .into_iter()
-                .map(|child| Wanted::any(scope, child.run_id.into()))
-                .collect();
-            self.load(wanted, sources).await?;
-            for parent in &parents {
-                let key = self.nodes.scopes[scope].key(parent);
-                let has_children = self.children.contains_key(&key);
-                if let Some(node) = self.nodes.get_mut(key) {
-                    node.may_have_children |= has_children;
-                }
+            let below = Below {
+                scope,
+                runs,
+                after: String::new(),
+                levels,
+            };
+            if may_ask && most > 0 {
+                self.load_part_of_children(below, most, sources).await?;
+            } else if !may_ask || self.has_children(&below, sources).await? {
+                self.put_off_below(below, sources);
             }
         }
         Ok(())
+    }
+
+    /// Whether any of these runs has a stored child: thousands of leaves are not worth a slice.
+    async fn has_children(
+        &self,
+        below: &Below,
+        sources: Sources<'_>,
+    ) -> Result<bool, ProcessorError> {
+        let of = &self.nodes.scopes[below.scope];
+        let ids: Vec<&str> = below.runs.iter().map(AsRef::as_ref).collect();
+        let first = sources
+            .tables
+            .children_of(of, &ids, (&below.after, 1))
+            .await?;
+        Ok(!first.is_empty())
+    }
+
+    /// Loads the first children of these runs, puts off the others, and returns those that were found.
+    pub(super) async fn load_part_of_children(
+        &mut self,
+        below: Below,
+        most: usize,
+        sources: Sources<'_>,
+    ) -> Result<Vec<RunKey>, ProcessorError> {
+        let of = self.nodes.scopes[below.scope].clone();
+        let ids: Vec<&str> = below.runs.iter().map(AsRef::as_ref).collect();
+        let most = most.max(1);
+        let found = sources
+            .tables
+            .children_of(&of, &ids, (&below.after, most))
+            .await?;
+        let keys: Vec<RunKey> = found.iter().map(|child| of.key(&child.run_id)).collect();
+        let new = keys.iter().filter(|key| self.nodes.get(**key).is_none());
+        self.room = self.room.saturating_sub(new.count());
+        let last = found.last().map(|child| child.run_id.clone());
+        let is_cut = found.len() >= most;
+        let wanted = found
+            .into_iter()
+            .map(|child| Wanted::any(below.scope, child.run_id.into()))
+            .collect();
+        self.load(wanted, sources).await?;
+        for parent in &below.runs {
+            let key = of.key(parent);
+            let has_children = self.children.contains_key(&key);
+            if let Some(node) = self.nodes.get_mut(key) {
+                node.may_have_children |= has_children;
+            }
+        }
+        if let Some(after) = last.filter(|_| is_cut) {
+            self.put_off_below(Below { after, ..below }, sources);
+        }
+        Ok(keys)
+    }
+
+    /// Brings in what the links of their trees say is below these runs, nearest first, as far as there is room; returns
+    /// whom.
+    async fn load_far_below(
+        &mut self,
+        (scope, runs): (usize, &[Arc<str>]),
+        sources: Sources<'_>,
+    ) -> Result<Vec<Arc<str>>, ProcessorError> {
+        let of = self.nodes.scopes[scope].clone();
+        let nodes = runs.iter().filter_map(|run| self.nodes.get(of.key(run)));
+        let roots: HashSet<Arc<str>> = nodes
+            .map(|node| node.stored_root())
+            .filter(|root| !root.is_empty())
+            .collect();
+        let roots: Vec<&str> = roots.iter().map(AsRef::as_ref).collect();
+        if roots.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut children: HashMap<Arc<str>, Vec<Arc<str>>> = HashMap::new();
+        let mut each = |link: Child| {
+            let links = children.entry(link.parent_run_id.into()).or_default();
+            links.push(link.run_id.into());
+        };
+        sources.tables.tree_links(&of, &roots, &mut each).await?;
+        let mut seen: HashSet<Arc<str>> = runs.iter().cloned().collect();
+        let mut wanted: Vec<Arc<str>> = Vec::new();
+        let mut level: Vec<Arc<str>> = runs.to_vec();
+        while !level.is_empty() && wanted.len() < self.room {
+            let next = level
+                .iter()
+                .filter_map(|run| children.remove(run))
+                .flatten();
+            let next: Vec<Arc<str>> = next
+                .filter(|run| seen.insert(run.clone()))
+                .take(self.room - wanted.len())
+                .collect();
+            wanted.extend(next.iter().cloned());
+            level = next;
+        }
+        self.room -= wanted.len();
+        let load = wanted.iter().map(|run| Wanted::any(scope, run.clone()));
+        self.load(load.collect(), sources).await?;
+        Ok(wanted)
     }
 
     /// Brings runs into the set that are not in it, from the cache or the table; unknown ones become `absent`.

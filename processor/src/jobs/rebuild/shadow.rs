@@ -18,6 +18,7 @@ use crate::fence::Unfenced;
 use crate::hot::HotRuns;
 use crate::known::Known;
 use crate::metrics::Metrics;
+use crate::slices::{self, InMemory, Limits};
 use crate::step;
 use crate::tables::{Rows, Tables, insert_runs};
 
@@ -61,7 +62,8 @@ impl Shadow {
         // Rows keep a time of writing near that of the row they are made after, so that nobody who follows what
         // changes takes all of them for news.
         let newest_ms = events.iter().map(|event| event.received_at).max();
-        let records = records(events);
+        let mut records = records(events);
+        let later = InMemory::default();
         let sources = Sources {
             tables: &self.tables,
             hot: &self.hot,
@@ -69,12 +71,20 @@ impl Shadow {
             prices,
             metrics: &self.metrics,
             fence: &Unfenced,
+            later: &later,
+            limits: Limits::default(),
             careful: false,
         };
-        step::store(&records, sources, newest_ms.unwrap_or_default())
-            .await
-            .map(|_| ())
-            .map_err(JobError::from)
+        // A change in a large tree is done to its end before the events count as folded.
+        while !records.is_empty() {
+            step::store(&records, sources, newest_ms.unwrap_or_default()).await?;
+            let position = Position {
+                partition: 0,
+                offset: 0,
+            };
+            records = slices::at(position, later.take());
+        }
+        Ok(())
     }
 }
 
@@ -157,8 +167,9 @@ impl Tables for ShadowTables {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
+        part: (&str, usize),
     ) -> Result<Vec<Child>, StoreError> {
-        Tables::children_of(&self.0, scope, parent_ids).await
+        Tables::children_of(&self.0, scope, parent_ids, part).await
     }
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
