@@ -244,7 +244,7 @@ pub(crate) async fn discard(body: &mut Body, headers: &HeaderMap, limit: usize) 
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, read_off).await;
 }
 
-fn too_large(limit: usize) -> Fault {
+pub(crate) fn too_large(limit: usize) -> Fault {
     Fault::new(
         413,
         "body_too_large",

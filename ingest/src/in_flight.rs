@@ -45,6 +45,16 @@ impl Reservation {
         self.in_flight.begin()
     }
 
+    /// Whether `bytes` more could ever be taken, with nothing else in flight.
+    pub(crate) fn may_grow(&self, bytes: usize) -> bool {
+        self.bytes.saturating_add(bytes) <= self.in_flight.limit
+    }
+
+    /// Most bytes that one item of a body may take: half of the budget, so that it fits beside others in the end.
+    pub(crate) fn most_of_item(&self) -> usize {
+        self.in_flight.limit / 2
+    }
+
     /// Takes `bytes` more; `false` when that would pass the limit, and then nothing is taken.
     #[must_use]
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {

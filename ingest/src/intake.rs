@@ -13,7 +13,7 @@ use crate::auth::{self, Presented, Reporter};
 use crate::body::{self, Bounds, Encoding, Received};
 use crate::days::DayBounds;
 use crate::named_keys::NamedKeys;
-use crate::otlp::{Signal, Wire, grpc};
+use crate::otlp::{Room, Signal, Wire, grpc};
 use crate::plan::{self, Apps, Plan, Rejections};
 use crate::rate::Rates;
 use crate::report::Report;
@@ -235,10 +235,15 @@ impl Batch {
                 limit,
             } => {
                 let mut decoded = reservation.beside();
-                let room = |bytes| decoded.grow(bytes);
+                let most = reservation.most_of_item();
+                let room = Room::new(|bytes| decoded.grow(bytes), most);
                 let translation = signal.translate(wire, &bytes, (now_ms, limit), room)?;
                 drop(decoded);
-                if !reservation.grow(translation.events.len().saturating_sub(bytes.len())) {
+                let more = translation.events.len().saturating_sub(bytes.len());
+                if !reservation.may_grow(more) {
+                    return Err(body::too_large(limit));
+                }
+                if !reservation.grow(more) {
                     return Err(body::no_memory());
                 }
                 (translation.events, translation.rejections)

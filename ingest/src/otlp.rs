@@ -32,7 +32,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 
 pub(crate) use translation::Signal;
-pub(crate) use wire::Wire;
+pub(crate) use wire::{Room, Wire};
 
 use crate::body;
 use crate::intake::{self, Format};

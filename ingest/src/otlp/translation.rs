@@ -47,7 +47,7 @@ impl Signal {
     }
 
     /// Translates a body at a moment. `limit` is how many bytes the events may take: a span of a few bytes makes
-    /// hundreds. `reserve` is asked for the memory of what is read at once, before it is.
+    /// hundreds. `room` is asked for the memory of what is read at once, before it is.
     ///
     /// # Errors
     /// 400 when the body as a whole is not OTLP, 413 when its events take more than `limit`, 503 without memory.
@@ -56,13 +56,12 @@ impl Signal {
         wire: Wire,
         body: &Bytes,
         (now_ms, limit): (i64, usize),
-        reserve: impl FnMut(usize) -> bool,
+        mut room: Room<impl FnMut(usize) -> bool>,
     ) -> Result<Translation, Fault> {
         let mut events = Vec::with_capacity(2 * body.len() + HEAD.len());
         events.extend_from_slice(HEAD);
         let mut rejections = Rejections::default();
         let mut index = 0;
-        let mut room = Room::new(reserve);
         let mut runs = Runs::default();
         let mut refuse = |index: usize, mut fault: EventFault| {
             fault.message = format!("{}[{index}] {}", self.item(), fault.message);

@@ -186,7 +186,12 @@ fn any_request() -> impl Strategy<Value = ExportTraceServiceRequest> {
 }
 
 fn translated(wire: Wire, body: Vec<u8>) -> Result<Translation, Fault> {
-    Signal::Traces.translate(wire, &body.into(), (NOW_MS, 64 << 20), |_| true)
+    Signal::Traces.translate(
+        wire,
+        &body.into(),
+        (NOW_MS, 64 << 20),
+        Room::new(|_| true, usize::MAX),
+    )
 }
 
 proptest! {
@@ -217,7 +222,7 @@ proptest! {
         for body in [body, half] {
             for signal in [Signal::Traces, Signal::Logs] {
                 for wire in [Wire::Protobuf, Wire::Json] {
-                    let _ = signal.translate(wire, &body.clone().into(), (NOW_MS, 64 << 20), |_| true);
+                    let _ = signal.translate(wire, &body.clone().into(), (NOW_MS, 64 << 20), Room::new(|_| true, usize::MAX));
                 }
             }
         }
@@ -265,14 +270,38 @@ fn wrapped(items: &[Vec<u8>]) -> Vec<u8> {
     body
 }
 
-/// What is reserved at most for a body, and what is answered.
-fn reserved(signal: Signal, body: Vec<u8>) -> (usize, Result<Translation, Fault>) {
+/// What is reserved at most for a body, and what is answered, where one item may take `most` bytes.
+fn reserved(signal: Signal, body: Vec<u8>, most: usize) -> (usize, Result<Translation, Fault>) {
     let mut bytes = 0;
-    let translation = signal.translate(Wire::Protobuf, &body.into(), (NOW_MS, 64 << 20), |more| {
+    let reserve = |more| {
         bytes += more;
         bytes < 256 << 20
-    });
+    };
+    let room = Room::new(reserve, most);
+    let translation = signal.translate(Wire::Protobuf, &body.into(), (NOW_MS, 64 << 20), room);
     (bytes, translation)
+}
+
+#[test]
+fn an_item_that_needs_more_memory_than_there_may_ever_be_is_refused_and_the_others_are_not() {
+    for (signal, empty) in [(Signal::Logs, [0x32, 0]), (Signal::Traces, [0x6a, 0])] {
+        let items = [empty.repeat(2_000_000), empty.repeat(10)];
+        let (bytes, answer) = reserved(signal, wrapped(&items), 128 << 20);
+        let rejections = answer.unwrap().rejections;
+        assert_eq!(rejections.reported[0].code, "event_too_large", "{signal:?}");
+        assert_eq!(rejections.reported[0].index, 0);
+        assert!(bytes < 1 << 20, "{signal:?} {bytes}");
+    }
+    // Read as it must be written, and then as it may be meant.
+    let span = format!(
+        "{{\"spanId\":7,\"attributes\":[{}{{}}]}}",
+        "{},".repeat(800_000)
+    );
+    let body = format!("{{\"resourceSpans\":[{{\"scopeSpans\":[{{\"spans\":[{span}]}}]}}]}}");
+    let room = Room::new(|_| true, 128 << 20);
+    let translation = Signal::Traces.translate(Wire::Json, &body.into(), (NOW_MS, 64 << 20), room);
+    let rejections = translation.unwrap().rejections;
+    assert_eq!(rejections.reported[0].code, "event_too_large");
 }
 
 #[test]
@@ -280,10 +309,10 @@ fn the_memory_of_empty_elements_is_reserved_before_they_are_read() {
     // Attributes of a record and links of a span that say nothing: two bytes each.
     for (signal, empty) in [(Signal::Logs, [0x32, 0]), (Signal::Traces, [0x6a, 0])] {
         let items = vec![empty.repeat(100_000); 4];
-        let (bytes, _) = reserved(signal, wrapped(&items));
+        let (bytes, _) = reserved(signal, wrapped(&items), usize::MAX);
         // One at a time is in memory.
         assert!((10 << 20..40 << 20).contains(&bytes), "{signal:?} {bytes}");
-        let (_, answer) = reserved(signal, wrapped(&[empty.repeat(2_000_000)]));
+        let (_, answer) = reserved(signal, wrapped(&[empty.repeat(2_000_000)]), usize::MAX);
         assert_eq!(answer.unwrap_err().status, 503, "{signal:?}");
     }
     // A value inside of values.
@@ -294,7 +323,7 @@ fn the_memory_of_empty_elements_is_reserved_before_they_are_read() {
         outer.append(&mut inner);
         inner = outer;
     }
-    let (bytes, _) = reserved(Signal::Logs, wrapped(&[inner]));
+    let (bytes, _) = reserved(Signal::Logs, wrapped(&[inner]), usize::MAX);
     assert!((2 << 20..4 << 20).contains(&bytes), "{bytes}");
 }
 
@@ -311,7 +340,14 @@ fn records_that_are_held_count_against_the_limit() {
         record.encode_to_vec()
     };
     let body: bytes::Bytes = wrapped(&(0..1000).map(record).collect::<Vec<_>>()).into();
-    let answer = |limit| Signal::Logs.translate(Wire::Protobuf, &body, (NOW_MS, limit), |_| true);
+    let answer = |limit| {
+        Signal::Logs.translate(
+            Wire::Protobuf,
+            &body,
+            (NOW_MS, limit),
+            Room::new(|_| true, usize::MAX),
+        )
+    };
     assert_eq!(answer(200_000).unwrap_err().code, "body_too_large");
     assert_eq!(answer(4 << 20).unwrap().rejections.count, 0);
 }

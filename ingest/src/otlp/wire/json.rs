@@ -55,7 +55,7 @@ pub(super) fn visit<T: Item>(
             let source = Arc::new(shared.with_scope(&scope.unwrap_or_default()));
             for item in items.unwrap_or_default() {
                 let item = match within_bound(item.get().len()) {
-                    Ok(()) => read(item.get(), room)?.map_err(unreadable),
+                    Ok(()) => read(item.get(), room)?,
                     Err(fault) => Err(fault),
                 };
                 visitor(&source, item)?;
@@ -77,15 +77,17 @@ fn object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
 fn read<T: Item>(
     text: &str,
     room: &mut Room<impl FnMut(usize) -> bool>,
-) -> Result<serde_json::Result<T>, Fault> {
+) -> Result<Result<T, EventFault>, Fault> {
     // Every element is an object, so this is no fewer.
     let elements = memchr::memchr_iter(b'{', text.as_bytes()).count();
-    room.take(text.len(), elements)?;
+    if let Err(fault) = room.take(text.len(), elements)? {
+        return Ok(Err(fault));
+    }
     if let Ok(item) = object(text) {
         return Ok(Ok(item));
     }
-    room.take(text.len(), elements * lenient::COST)?;
-    Ok(object(text).and_then(lenient::read))
+    let room = room.take(text.len(), elements * lenient::COST)?;
+    Ok(room.and_then(|()| object(text).and_then(lenient::read).map_err(unreadable)))
 }
 
 /// What stands before many spans. One that cannot be read says nothing; the spans behind it are still good.

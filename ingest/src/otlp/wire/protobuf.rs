@@ -38,10 +38,9 @@ pub(super) fn visit<T: Item>(
             for item in Messages::of(&of_scope, ITEMS) {
                 let item = item?;
                 let item = match within_bound(item.len()) {
-                    Ok(()) => {
-                        room.take(item.len(), room::elements(T::SHAPE, &item))?;
-                        T::decode(item).map_err(unreadable)
-                    }
+                    Ok(()) => room
+                        .take(item.len(), room::elements(T::SHAPE, &item))?
+                        .and_then(|()| T::decode(item).map_err(unreadable)),
                     Err(fault) => Err(fault),
                 };
                 visitor(&source, item)?;
@@ -64,8 +63,8 @@ fn last<T: Item>(
     }
     match found {
         Some(bytes) if within_bound(bytes.len()).is_ok() => {
-            room.take(bytes.len(), room::elements(T::SHAPE, &bytes))?;
-            Ok(T::decode(bytes).ok())
+            let room = room.take(bytes.len(), room::elements(T::SHAPE, &bytes))?;
+            Ok(room.ok().and_then(|()| T::decode(bytes).ok()))
         }
         _ => Ok(None),
     }

@@ -1,6 +1,7 @@
 //! The memory that an item takes once it is read: two bytes of an empty attribute become a hundred.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use schemas::event::EventFault;
 use schemas::fault::Fault;
 
 use crate::body;
@@ -13,27 +14,45 @@ const DEPTH: usize = 100;
 /// What is reserved for the item that is read now: one at a time is in memory, so that it is the largest that counts.
 pub(crate) struct Room<R> {
     reserve: R,
+    most: usize,
     taken: usize,
 }
 
 impl<R: FnMut(usize) -> bool> Room<R> {
-    /// Room that `reserve` gives, or does not.
-    pub(crate) fn new(reserve: R) -> Self {
-        Self { reserve, taken: 0 }
+    /// Room that `reserve` gives, or does not now. An item that needs more than `most` never gets any.
+    pub(crate) fn new(reserve: R, most: usize) -> Self {
+        Self {
+            reserve,
+            most,
+            taken: 0,
+        }
     }
 
-    /// For an item of so many bytes with so many elements.
+    /// For an item of so many bytes with so many elements. The inner error refuses the item for good.
     ///
     /// # Errors
     /// 503 when there is no memory for it now.
-    pub(super) fn take(&mut self, bytes: usize, elements: usize) -> Result<(), Fault> {
+    pub(super) fn take(
+        &mut self,
+        bytes: usize,
+        elements: usize,
+    ) -> Result<Result<(), EventFault>, Fault> {
         let needed = bytes.saturating_add(elements.saturating_mul(ELEMENT_BYTES));
+        if needed > self.most {
+            return Ok(Err(EventFault {
+                code: "event_too_large",
+                message: format!(
+                    "has {elements} attributes, events and links and needs up to {needed} bytes of memory, more than {}; split it",
+                    self.most
+                ),
+            }));
+        }
         let more = needed.saturating_sub(self.taken);
         if more > 0 && !(self.reserve)(more) {
             return Err(body::no_memory());
         }
         self.taken += more;
-        Ok(())
+        Ok(Ok(()))
     }
 }
 
