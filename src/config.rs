@@ -28,6 +28,7 @@ use store::replicas::REPLICAS_MAX;
 
 use crate::logs::{self, Format, LogsConfig};
 use crate::serve::http::HttpConfig;
+use crate::serve::http::pace::PaceLimits;
 use kafka::KafkaSettings;
 use reader::{Reader, Shown};
 
@@ -153,11 +154,33 @@ fn read_server(from: &mut Reader) -> ServerConfig {
         public_url: read_public_url(from),
         data_dir: PathBuf::from(from.text("server.data_dir")),
         workers: count(from, "server.workers", 0..=1024),
-        http: HttpConfig {
-            max_connections: count(from, "server.max_connections", 1..=1_000_000),
-            header_timeout: from.duration("server.header_timeout", ms(100)..=secs(600)),
-            drain_timeout: from.duration("server.drain_timeout", ms(0)..=secs(3600)),
-        },
+        http: read_http(from),
+    }
+}
+
+fn read_http(from: &mut Reader) -> HttpConfig {
+    let rate = ByteSize::b(1)..=ByteSize::mib(1);
+    let bytes_per_second = from.size("server.min_bytes_per_second", rate);
+    let bytes_per_second = u32::try_from(bytes_per_second).unwrap_or(u32::MAX);
+    let pace = |from: &mut Reader, key: &str| PaceLimits {
+        stall: from.duration(key, ms(100)..=secs(600)),
+        bytes_per_second,
+    };
+    HttpConfig {
+        max_connections: count(from, "server.max_connections", 1..=1_000_000),
+        max_connections_per_address: count(
+            from,
+            "server.max_connections_per_address",
+            1..=1_000_000,
+        ),
+        header_timeout: from.duration("server.header_timeout", ms(100)..=secs(600)),
+        body: pace(from, "server.body_stall_timeout"),
+        answer: pace(from, "server.answer_stall_timeout"),
+        in_flight_bytes: from.size(
+            "server.in_flight_bytes",
+            ByteSize::kib(64)..=ByteSize::gib(64),
+        ),
+        drain_timeout: from.duration("server.drain_timeout", ms(0)..=secs(3600)),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod access;
 mod api;
+mod bodies;
 mod changes;
 mod document;
 pub(crate) mod engine;
@@ -41,6 +42,7 @@ use crate::config::Config;
 use engine::EngineSlot;
 use folder::DataFolder;
 use health::Health;
+use http::connections::HttpMetrics;
 use metered::Metered;
 use parts::Parts;
 use role::Role;
@@ -61,9 +63,11 @@ pub(crate) struct Running {
 }
 
 /// Serves what the role is for until told to stop.
-pub(crate) fn run(config: Config, role: Role) -> anyhow::Result<()> {
+pub(crate) fn run(mut config: Config, role: Role) -> anyhow::Result<()> {
     let started = Instant::now();
     role.check(&config)?;
+    let http = &mut config.server.http;
+    http.max_connections = http::files::fitting(http.max_connections)?;
     let folder = match role.has_folder() {
         true => Some(DataFolder::take(&config.server.data_dir)?),
         false => None,
@@ -124,10 +128,11 @@ async fn serve_parts(
     let address = listener.local_addr()?;
     let url = format!("http://{address}");
     let gate = api::Gate::new(running);
+    let metrics = HttpMetrics::register(&running.metered.own)?;
     let http = http::serve(
         listener,
         gate.clone(),
-        running.config.server.http.clone(),
+        (running.config.server.http.clone(), metrics),
         running.stop.clone(),
     );
     let http = tokio::spawn(http);

@@ -9,12 +9,12 @@ use axum::body::{Body, HttpBody};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use bytes::{Bytes, BytesMut};
-use futures::TryStreamExt;
-use http_body_util::{BodyDataStream, BodyExt};
-use schemas::fault::Fault;
+use http_body_util::BodyExt;
+use schemas::fault::{self, Fault};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::io::StreamReader;
 
+use crate::compressed::Compressed;
 use crate::in_flight::{InFlight, Reservation};
 
 /// First allocation for a body whose length is announced: announcing more costs nothing until it arrives.
@@ -119,7 +119,7 @@ pub(crate) async fn read(
         Ok(result) => result,
         Err(_) => {
             let message = format!("the body did not arrive within {} s", timeout.as_secs_f32());
-            Err(Fault::new(408, "request_timeout", message))
+            Err(timed_out(message))
         }
     }
 }
@@ -136,7 +136,7 @@ async fn read_untimed(
         }
         return read_plain(body, bounds).await;
     }
-    let stream = StreamReader::new(BodyDataStream::new(body).map_err(io::Error::other));
+    let stream = StreamReader::new(Compressed::new(body, bounds.bytes));
     match encoding {
         // Gzip allows several members in a row; so do log shippers that append.
         Encoding::Gzip => {
@@ -160,7 +160,10 @@ async fn read_plain(body: &mut Body, bounds: Bounds) -> Result<Received, Fault> 
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| interrupted())?.into_data() else {
+        let Ok(data) = frame
+            .map_err(|error| unread(&error, interrupted))?
+            .into_data()
+        else {
             continue;
         };
         if first.len() + rest.len() + data.len() > bounds.bytes {
@@ -201,10 +204,14 @@ async fn read_decoded(decoder: impl AsyncRead + Unpin, bounds: Bounds) -> Result
         bytes.reserve(DECODE_STEP_BYTES);
         // A few compressed bytes can keep the decoder busy for long: others get their turn in between.
         tokio::task::consume_budget().await;
-        let read = decoder
-            .read_buf(&mut bytes)
-            .await
-            .map_err(|_| undecodable())?;
+        let read =
+            decoder
+                .read_buf(&mut bytes)
+                .await
+                .map_err(|error| match fault::io_kind(&error) {
+                    Some(io::ErrorKind::FileTooLarge) => too_large(bounds.bytes),
+                    _ => unread(&error, undecodable),
+                })?;
         if read == 0 {
             return Ok(Received {
                 bytes: bytes.freeze(),
@@ -257,6 +264,18 @@ pub(crate) fn no_memory() -> Fault {
         "too much is being received at once; send the batch again",
         IN_FLIGHT_RETRY_S,
     )
+}
+
+fn timed_out(message: impl Into<String>) -> Fault {
+    Fault::new(408, "request_timeout", message)
+}
+
+/// Why a body could not be read: the client's pace, or what else it is.
+fn unread(error: &(dyn std::error::Error + 'static), otherwise: impl Fn() -> Fault) -> Fault {
+    match fault::io_kind(error) {
+        Some(io::ErrorKind::TimedOut) => timed_out("the body arrives too slowly"),
+        _ => otherwise(),
+    }
 }
 
 fn interrupted() -> Fault {

@@ -7,14 +7,15 @@ use prometheus::IntGauge;
 
 /// Counts the bytes of bodies in flight against a limit.
 #[derive(Debug)]
-pub(crate) struct InFlight {
+pub struct InFlight {
     limit: usize,
     used: AtomicUsize,
     gauge: IntGauge,
 }
 
 impl InFlight {
-    pub(crate) fn new(limit: usize, gauge: IntGauge) -> Arc<Self> {
+    /// A budget of `limit` bytes, which shows on `gauge` how many are taken.
+    pub fn new(limit: usize, gauge: IntGauge) -> Arc<Self> {
         Arc::new(Self {
             limit,
             used: AtomicUsize::new(0),
@@ -24,7 +25,7 @@ impl InFlight {
 
     /// Begins a body. Bytes are counted as they arrive, not as they are announced: a client that announces much
     /// and sends nothing takes nothing from others.
-    pub(crate) fn begin(self: &Arc<Self>) -> Reservation {
+    pub fn begin(self: &Arc<Self>) -> Reservation {
         Reservation {
             in_flight: Arc::clone(self),
             bytes: 0,
@@ -34,7 +35,7 @@ impl InFlight {
 
 /// The bytes of one body; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     in_flight: Arc<InFlight>,
     bytes: usize,
 }
@@ -57,7 +58,7 @@ impl Reservation {
 
     /// Takes `bytes` more; `false` when that would pass the limit, and then nothing is taken.
     #[must_use]
-    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+    pub fn grow(&mut self, bytes: usize) -> bool {
         let InFlight { limit, used, gauge } = &*self.in_flight;
         let before = used.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > *limit {

@@ -25,6 +25,7 @@
 mod append;
 mod auth;
 mod body;
+mod compressed;
 mod config;
 mod days;
 mod error;
@@ -51,14 +52,26 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use auth::{AuthUnavailable, Authenticator};
+pub use compressed::Compressed;
 pub use config::IngestConfig;
 pub use error::IngestError;
+pub use in_flight::{InFlight, Reservation};
 pub use plan::Rejection;
 pub use report::{Report, ReportBody};
 pub use state::{Counts, IngestState};
 
 /// How long a browser may remember what a preflight allowed: the longest that all of them honour.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// Paths on which events are sent.
+const ROUTES: [&str; 6] = [
+    "/api/report",
+    "/v1/runs/ingest",
+    "/v1/traces",
+    "/v1/logs",
+    otlp::grpc::TRACES,
+    otlp::grpc::LOGS,
+];
 
 /// The routes of this tier. Paths are as they stand: trailing and doubled slashes are settled before.
 pub fn router(state: IngestState) -> Router {
@@ -73,6 +86,11 @@ pub fn router(state: IngestState) -> Router {
         None => router,
     };
     router.with_state(state)
+}
+
+/// Whether a path is one of this tier's, on which events are sent.
+pub fn is_route(path: &str) -> bool {
+    ROUTES.contains(&path)
 }
 
 /// What this tier adds to the OpenAPI document.
@@ -114,4 +132,16 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
             .expose_headers([RETRY_AFTER])
             .max_age(PREFLIGHT_AGE),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_path_of_the_document_is_known_as_a_route() {
+        let document = super::openapi();
+        assert_eq!(document.paths.paths.len() + 2, super::ROUTES.len());
+        for path in document.paths.paths.keys() {
+            assert!(super::is_route(path), "{path}");
+        }
+    }
 }

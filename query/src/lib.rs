@@ -58,6 +58,7 @@ pub use letters::{
     DeadLetters, LETTERS_LISTED_MAX, LETTERS_NAMED_MAX, Letter, LetterPage, LetterPlace, Redrive,
     Redriven,
 };
+pub use params::body_limit;
 pub use reporter::Reporter;
 pub use session::SessionRules;
 pub use state::QueryState;

@@ -1,12 +1,14 @@
 //! The parameters of a request: pairs of a query string, and a JSON body, with every fault in the API's own shape.
 
-use axum::body::Body;
+use std::io::ErrorKind;
+
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
-use schemas::fault::Fault;
+use schemas::fault::{self, Fault};
 use schemas::filter::invalid_parameter;
 use schemas::limits::ID_BYTES;
 use serde::de::DeserializeOwned;
@@ -24,6 +26,20 @@ const PAIRS: usize = 300;
 const BODY_BYTES: usize = 512 << 10;
 /// Bytes of a build with its processes: some dozens of them with large schemas fit.
 const LARGE_BODY_BYTES: usize = 4 << 20;
+/// Bytes of a body that is read before its sender is known: a token of 8 KiB fits.
+const SMALL_BODY_BYTES: usize = 16 << 10;
+/// Paths with such bodies.
+const SMALL_BODIES: [&str; 1] = ["/api/session"];
+/// Seconds after which a client may ask again when memory for bodies is taken: it frees as requests end.
+const IN_FLIGHT_RETRY_S: u32 = 1;
+
+/// Decompressed bytes that a body at this path may have at most; extractors bound some further.
+pub fn body_limit(path: &str) -> usize {
+    match SMALL_BODIES.contains(&path) {
+        true => SMALL_BODY_BYTES,
+        false => LARGE_BODY_BYTES,
+    }
+}
 
 /// The decoded pairs of the query string, in order.
 pub(crate) struct Pairs(Vec<(String, String)>);
@@ -143,6 +159,9 @@ pub(crate) struct JsonBody<T>(pub(crate) T);
 /// The same where it may be larger.
 pub(crate) struct LargeJsonBody<T>(pub(crate) T);
 
+/// The same where its sender is not known yet.
+pub(crate) struct SmallJsonBody<T>(pub(crate) T);
+
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Refusal;
 
@@ -156,6 +175,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LargeJsonBody<T> {
 
     async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
         Ok(Self(json_of(request, LARGE_BODY_BYTES).await?))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for SmallJsonBody<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
+        Ok(Self(json_of(request, SMALL_BODY_BYTES).await?))
     }
 }
 
@@ -178,8 +205,26 @@ fn not_json() -> Fault {
     Fault::new(415, "unsupported_media_type", message)
 }
 
+/// Reads a body of at most so many bytes.
+///
+/// # Errors
+/// 408 when it arrives too slowly, 413 when it is larger or ends early, 503 when memory for bodies is taken.
+pub(crate) async fn read_body(body: Body, most_bytes: usize) -> Result<Bytes, Fault> {
+    let read = axum::body::to_bytes(body, most_bytes).await;
+    read.map_err(|error| match fault::io_kind(&error) {
+        Some(ErrorKind::TimedOut) => {
+            Fault::new(408, "request_timeout", "the body arrives too slowly")
+        }
+        Some(ErrorKind::OutOfMemory) => {
+            let message = "too much is being received at once; try again";
+            Fault::unavailable(message, IN_FLIGHT_RETRY_S)
+        }
+        _ => too_large(most_bytes),
+    })
+}
+
 /// The 413 of a body that has more bytes than this, or ends too early.
-pub(crate) fn too_large(most_bytes: usize) -> Fault {
+fn too_large(most_bytes: usize) -> Fault {
     let message = format!("the body is cut off or has more than {most_bytes} bytes");
     Fault::new(413, "body_too_large", message)
 }
@@ -205,8 +250,7 @@ async fn json_of<T: DeserializeOwned>(
         return Err(not_json().into());
     }
     check_encoding(&parts.headers)?;
-    let bytes = axum::body::to_bytes(body, most_bytes).await;
-    let bytes = bytes.map_err(|_| too_large(most_bytes))?;
+    let bytes = read_body(body, most_bytes).await?;
     // No body at all is the value that is none, where there may be none.
     let bytes = if bytes.is_empty() {
         "null".into()

@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 use crate::access::{Caller, check_site, cookie, for_programs};
 use crate::admin::tokens::RoleName;
 use crate::error::{FaultBody, Refusal};
-use crate::params::{JsonBody, Pairs};
+use crate::params::{Pairs, SmallJsonBody};
 use crate::state::{QueryState, now_ms};
 
 /// How sessions are.
@@ -204,6 +204,7 @@ pub(crate) async fn who(caller: Caller, pairs: Pairs) -> Result<Response, Refusa
         (status = 400, description = "The body does not fit", body = FaultBody),
         (status = 401, description = "The token is not known, was revoked or has ended", body = FaultBody),
         (status = 403, description = "An API key, or a request from another site", body = FaultBody),
+        (status = 408, description = "The body did not arrive in time", body = FaultBody),
         (status = 413, description = "The body is too large", body = FaultBody),
         (status = 415, description = "The body is not JSON", body = FaultBody),
         (status = 429, description = "Too many sign-ins of one token or person", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
@@ -215,7 +216,7 @@ pub(crate) async fn sign_in(
     State(state): State<QueryState>,
     parts: Parts,
     pairs: Pairs,
-    JsonBody(body): JsonBody<SignIn>,
+    SmallJsonBody(body): SmallJsonBody<SignIn>,
 ) -> Result<Response, Refusal> {
     // Otherwise another site could have somebody work in a session that is not theirs.
     let rules = state.sessions();

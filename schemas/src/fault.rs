@@ -1,5 +1,8 @@
 //! The error every endpoint answers with: `{"error", "message", "status", "details"?}`.
 
+use std::error::Error;
+use std::io;
+
 use serde::Serialize;
 
 /// Bytes of a message: a sentence with a field, a value and a rule. Some messages repeat what a request holds, such as
@@ -89,6 +92,24 @@ impl Fault {
     }
 }
 
+/// The I/O kind behind an error, however deep it is wrapped: how a request body says why it ended early.
+/// [`io::ErrorKind::TimedOut`] is a client that sends too slowly, [`io::ErrorKind::OutOfMemory`] a full budget for bodies,
+/// and [`io::ErrorKind::FileTooLarge`] more compressed bytes than an honest encoder makes.
+pub fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        next = match error.downcast_ref::<io::Error>() {
+            Some(error) => match error.get_ref() {
+                // An I/O error is no source of itself: what it wraps is asked first.
+                Some(inner) if io_kind(inner).is_some() => return io_kind(inner),
+                _ => return Some(error.kind()),
+            },
+            None => error.source(),
+        };
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +125,16 @@ mod tests {
         assert!(fault.message.ends_with("é..."));
         let whole = "x".repeat(MESSAGE_BYTES);
         assert_eq!(Fault::not_found(&whole).message, whole);
+    }
+
+    #[test]
+    fn the_innermost_kind_is_found_however_it_is_wrapped() {
+        let slow = || io::Error::new(io::ErrorKind::TimedOut, "slow");
+        assert_eq!(io_kind(&slow()), Some(io::ErrorKind::TimedOut));
+        let wrapped = io::Error::other(io::Error::other(slow()));
+        assert_eq!(io_kind(&wrapped), Some(io::ErrorKind::TimedOut));
+        let plain = io::Error::new(io::ErrorKind::OutOfMemory, "text alone");
+        assert_eq!(io_kind(&plain), Some(io::ErrorKind::OutOfMemory));
+        assert_eq!(io_kind(&std::fmt::Error), None);
     }
 }

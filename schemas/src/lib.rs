@@ -10,6 +10,7 @@
 //! Start reading at [`event::Event`], then [`fold::RunState`].
 
 pub mod batch;
+pub mod client_address;
 pub mod compare;
 pub mod control;
 pub mod credential;

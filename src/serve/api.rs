@@ -30,7 +30,7 @@ use super::infrastructure::Beside;
 use super::presence::Presence;
 use super::reports::Reports;
 use super::topics::Topics;
-use super::{Running, document};
+use super::{Running, bodies, document};
 use crate::caches::CacheName;
 use crate::dead_letters::Letters;
 
@@ -51,6 +51,14 @@ impl Gate {
         let early = early.method_not_allowed_fallback(method_not_allowed);
         Self {
             early: for_pages(running, early),
+            full: Arc::default(),
+        }
+    }
+
+    /// A gate that is open from the beginning.
+    pub(crate) fn of(router: Router) -> Self {
+        Self {
+            early: router,
             full: Arc::default(),
         }
     }
@@ -190,8 +198,14 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
     // A cookie does not keep caches on the way from keeping an answer, as `Authorization` does.
     let unkept =
         SetResponseHeaderLayer::if_not_present(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let budget = bodies::budget(
+        running.config.server.http.in_flight_bytes,
+        &running.metered.own,
+    )?;
     Ok(query::router(query)
+        .layer(middleware::from_fn_with_state(budget, bodies::count))
         .layer(unpack)
+        .layer(middleware::from_fn(bodies::bound_compressed))
         .layer(unkept)
         .layer(middleware::from_fn_with_state(
             running.health.clone(),

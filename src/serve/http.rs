@@ -1,33 +1,77 @@
 //! The listener: accepts connections, serves them over HTTP/1.1 and HTTP/2, and ends them in order.
 //!
-//! Bounds (X1): connections at once, time for the headers of a request, time for requests in flight to finish once
-//! the server stops. Bounds on bodies belong to the routers, which know what a body is for.
+//! The same bounds hold for every route of every tier (X1), before a credential is known:
+//!
+//! - connections, in total and per client address; when the table is full, the oldest that only waits for its client
+//!   gives way to a new one (`connections.rs`), so waiting clients cannot keep a report out;
+//! - time for the head of a request, and between requests;
+//! - the pace of a request body (`request_body.rs`) and of the client that reads an answer (`stream.rs`, `answer.rs`):
+//!   a client that keeps a minimum rate is never cut off, and one that stops is after a fixed time (`pace.rs`);
+//! - memory for heads, and for data in the windows of HTTP/2;
+//! - time for requests in flight to finish once the server stops.
+//!
+//! How large a body may be is known to the routers.
+
+mod answer;
+pub(crate) mod connections;
+pub(crate) mod files;
+pub(crate) mod pace;
+mod request_body;
+mod stream;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::Response;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::Service;
 
+use self::answer::{Answer, Streams};
+use self::connections::{Admitted, BodyKind, Connection, Connections, Ended, HttpMetrics};
+use self::pace::PaceLimits;
+use self::request_body::RequestBody;
+use self::stream::Stream;
 use super::api::Gate;
 use super::paths;
+
+/// Bytes of a request's head, and of a body read ahead of its handler, per connection over HTTP/1.1. A URL has at most
+/// 64 KiB.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Streams of one connection of HTTP/2 at once: what RFC 9113 recommends at least, and a little more.
+const STREAMS: u32 = 128;
+/// Body bytes that a client of HTTP/2 may send ahead of the handlers, per stream and per connection.
+const STREAM_WINDOW_BYTES: u32 = 128 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
+/// Bytes of an answer that wait for the window of a stream.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// A connection of HTTP/2 without a stream is closed after this long. HTTP/1.1 has the time for a head.
+const IDLE: Duration = Duration::from_secs(120);
 
 /// Bounds of the listener.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpConfig {
-    /// Connections open at once; further ones wait in the kernel's queue.
+    /// Connections open at once.
     pub(crate) max_connections: usize,
-    /// Time for a client to send the headers of a request.
+    /// Those of one client address.
+    pub(crate) max_connections_per_address: usize,
+    /// Time for a client to send the head of a request.
     pub(crate) header_timeout: Duration,
+    /// How slowly a request body may arrive.
+    pub(crate) body: PaceLimits,
+    /// How slowly an answer may be read.
+    pub(crate) answer: PaceLimits,
+    /// Bytes of all request bodies of the query tier.
+    pub(crate) in_flight_bytes: usize,
     /// Time for requests in flight to finish after a stop.
     pub(crate) drain_timeout: Duration,
 }
@@ -36,71 +80,37 @@ pub(crate) struct HttpConfig {
 pub(crate) async fn serve(
     listener: TcpListener,
     gate: Gate,
-    config: HttpConfig,
+    (config, metrics): (HttpConfig, HttpMetrics),
     stop: CancellationToken,
 ) {
-    let permits = Arc::new(Semaphore::new(config.max_connections));
-    let graceful = GracefulShutdown::new();
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(config.header_timeout)
-        .pipeline_flush(true);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(256)
-        .keep_alive_interval(Duration::from_secs(30));
-    let builder = Arc::new(builder);
-
+    let limits = (config.max_connections, config.max_connections_per_address);
+    let connections = Connections::new(limits, metrics.clone());
+    let server = Server {
+        builder: builder(&config, metrics),
+        gate,
+        config: config.clone(),
+        stop: stop.clone(),
+    };
+    let server = Arc::new(server);
+    let tasks = TaskTracker::new();
     loop {
-        let permit = tokio::select! {
-            permit = permits.clone().acquire_owned() => permit,
-            () = stop.cancelled() => break,
-        };
-        let Ok(permit) = permit else { break };
-        let (stream, peer) = tokio::select! {
+        let (socket, peer) = tokio::select! {
             accepted = accept(&listener) => accepted,
             () = stop.cancelled() => break,
         };
-        let gate = gate.clone();
-        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            paths::normalise(request.uri_mut());
-            let mut router = gate.router();
-            async move {
-                Ok::<_, Infallible>(
-                    router
-                        .call(request)
-                        .await
-                        .unwrap_or_else(|never| match never {}),
-                )
-            }
-        });
-        let (builder, watcher, stop) = (builder.clone(), graceful.watcher(), stop.clone());
-        tokio::spawn(async move {
-            let speaks = tokio::select! {
-                speaks = tokio::time::timeout(config.header_timeout, has_begun(&stream)) => speaks,
-                () = stop.cancelled() => return,
-            };
-            if !matches!(speaks, Ok(Ok(true))) {
-                tracing::debug!(http.peer = %peer, "connection closed before it said anything");
-                return;
-            }
-            let connection = builder
-                .serve_connection_with_upgrades(TokioIo::new(stream), service)
-                .into_owned();
-            if let Err(error) = watcher.watch(connection).await {
-                tracing::debug!(http.peer = %peer, error.message = %error, "connection ended early");
-            }
-            drop(permit);
-        });
+        let admitted = tokio::select! {
+            admitted = connections.admit(peer) => admitted,
+            () = stop.cancelled() => break,
+        };
+        match admitted {
+            Some(admitted) => drop(tasks.spawn(server.clone().connection(socket, admitted))),
+            None => tracing::debug!(http.peer = %peer, "too many connections of this address"),
+        }
     }
     drop(listener);
-    if tokio::time::timeout(config.drain_timeout, graceful.shutdown())
-        .await
-        .is_err()
-    {
+    tasks.close();
+    let drained = tokio::time::timeout(config.drain_timeout, tasks.wait()).await;
+    if drained.is_err() {
         tracing::warn!(
             http.drain_timeout_ms = config.drain_timeout.as_millis(),
             "requests were still in flight at the end of the drain time"
@@ -108,8 +118,99 @@ pub(crate) async fn serve(
     }
 }
 
-/// Waits until a connection has said enough to be told HTTP/1 from HTTP/2; `false` when it ended before. The server
-/// decides that without a time-out of its own, so silent connections could otherwise hold every permit for ever.
+fn builder(config: &HttpConfig, metrics: HttpMetrics) -> Builder<Streams> {
+    let mut builder = Builder::new(Streams {
+        limits: config.answer,
+        metrics,
+    });
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(config.header_timeout)
+        .max_buf_size(BUFFER_BYTES);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .keep_alive_interval(Duration::from_secs(30));
+    builder
+}
+
+/// What all connections share.
+struct Server {
+    builder: Builder<Streams>,
+    gate: Gate,
+    config: HttpConfig,
+    stop: CancellationToken,
+}
+
+impl Server {
+    /// Serves a connection until it ends, has to give way, or the server stops.
+    async fn connection(self: Arc<Self>, socket: TcpStream, admitted: Admitted) {
+        let connection = &admitted.connection;
+        let peer = connection.peer;
+        let begun = tokio::select! {
+            begun = tokio::time::timeout(self.config.header_timeout, has_begun(&socket)) => begun,
+            () = connection.end.cancelled() => return,
+            () = self.stop.cancelled() => return,
+        };
+        match begun {
+            Ok(Ok(true)) => {}
+            Ok(_) => return,
+            Err(_) => {
+                connection.metrics.ended(Ended::Silent);
+                return;
+            }
+        }
+        let (server, of) = (self.clone(), connection.clone());
+        let service = service_fn(move |request| server.clone().answer(request, of.clone()));
+        let stream = Stream::new(socket, connection.clone(), self.config.answer);
+        let served = self.builder.serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(served);
+        let mut is_ending = false;
+        loop {
+            tokio::select! {
+                outcome = served.as_mut() => {
+                    if let Err(error) = outcome {
+                        tracing::debug!(http.peer = %peer, error.message = %error, "connection ended early");
+                    }
+                    return;
+                }
+                () = connection.end.cancelled() => return,
+                () = self.stop.cancelled(), if !is_ending => {}
+                () = connection.is_idle(self.config.header_timeout, IDLE), if !is_ending => {}
+            }
+            is_ending = true;
+            served.as_mut().graceful_shutdown();
+        }
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        mut request: hyper::Request<Incoming>,
+        connection: Arc<Connection>,
+    ) -> Result<Response<Answer>, Infallible> {
+        let in_request = connection.begin();
+        paths::normalise(request.uri_mut());
+        let kind = match ingest::is_route(request.uri().path()) {
+            true => BodyKind::Report,
+            false => BodyKind::Other,
+        };
+        let peer = ConnectInfo(connection.peer);
+        request.extensions_mut().insert(peer);
+        let request = request
+            .map(|body| Body::new(RequestBody::new(body, kind, connection, self.config.body)));
+        let answered = self.gate.router().call(request).await;
+        let response = answered.unwrap_or_else(|never| match never {});
+        Ok(response.map(|body| Answer::new(body, in_request)))
+    }
+}
+
+/// Waits until a connection has sent enough to tell HTTP/1 from HTTP/2; `false` when it ended before. The server
+/// decides that without a time-out of its own, so silent connections could otherwise stay for ever.
 async fn has_begun(stream: &TcpStream) -> std::io::Result<bool> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     // Only a client that stops inside of the preface is looked at more than once.
@@ -152,3 +253,6 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
         ConnectionRefused | ConnectionAborted | ConnectionReset
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ mod engine;
 mod fairness;
 mod files;
 mod lineage;
+mod listener;
 mod loss;
 mod numbers;
 mod reports;

@@ -1,7 +1,7 @@
 //! Emptying caches, and what they hold. Every answer of the clearing has a shape of its own, also where it says no.
 
 use axum::Json;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::{CORE_CACHE, Cleared, ClearedHere};
 use crate::access::Caller;
 use crate::error::{Refusal, with_headers};
-use crate::params::{Pairs, check_json, too_large};
+use crate::params::{Pairs, check_json, read_body};
 use crate::state::{QueryState, now_ms};
 
 mod list;
@@ -168,8 +168,7 @@ async fn asked(
     let pairs = Pairs::from_request_parts(parts, state).await;
     pairs.map_err(fault)?.only([])?;
     check_json(&parts.headers)?;
-    let body = to_bytes(body, BODY_BYTES).await;
-    let body = body.map_err(|_| too_large(BODY_BYTES))?;
+    let body = read_body(body, BODY_BYTES).await?;
     let names = known(names_in(&body)?)?;
     // Nobody is asked where there is nobody to ask.
     state.processes()?;
@@ -380,7 +379,7 @@ mod tests {
         let response = in_shape_of_clearing(CLEAR_PATH, early()).unwrap();
         assert_eq!(response.status(), 503);
         assert!(response.headers().contains_key("retry-after"));
-        let body = to_bytes(response.into_body(), BODY_BYTES).await.unwrap();
+        let body = read_body(response.into_body(), BODY_BYTES).await.unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             (&body["status"], &body["message"]),

@@ -21,7 +21,7 @@ use super::starts::{self, Plan};
 use super::{checks, key, may_start};
 use crate::access::{Caller, is_one};
 use crate::error::{FaultBody, Refusal};
-use crate::params::{Pairs, PathIds, check_json, too_large};
+use crate::params::{Pairs, PathIds, check_json, read_body};
 use crate::state::QueryState;
 
 /// Bytes of a start's body: with what is said around it, it is an event of a run, which may have 1 MiB.
@@ -320,12 +320,13 @@ fn platform(headers: &HeaderMap) -> Result<String, Fault> {
 async fn body(request: Request) -> Result<(String, Value), Fault> {
     let (parts, body) = request.into_parts();
     check_json(&parts.headers)?;
-    let read = axum::body::to_bytes(body, BODY_BYTES);
-    let bytes = tokio::time::timeout(BODY_WITHIN, read).await.map_err(|_| {
-        let message = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
-        Fault::new(408, "body_timeout", message)
-    })?;
-    let bytes = bytes.map_err(|_| too_large(BODY_BYTES))?;
+    let read = read_body(body, BODY_BYTES);
+    let bytes = tokio::time::timeout(BODY_WITHIN, read)
+        .await
+        .map_err(|_| {
+            let message = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
+            Fault::new(408, "body_timeout", message)
+        })??;
     let invalid = |message: String| Fault::bad_request("invalid_body", message);
     let text =
         String::from_utf8(bytes.into()).map_err(|_| invalid("the body is not UTF-8".to_owned()))?;
