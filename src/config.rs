@@ -57,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) identity: Option<IdentityConfig>,
     /// How long somebody stays signed in.
     pub(crate) session_lifetime: Duration,
+    /// Failed look-ups of credentials per client address and minute; 0 for no limit.
+    pub(crate) failures_per_minute: u32,
     /// Whose pages may start processes.
     pub(crate) allowed_origins: Origins,
     /// What a scan of the platform looks at.
@@ -142,6 +144,10 @@ impl Config {
             scan: platform::read(from, issuer),
             identity,
             session_lifetime: from.duration("auth.session_lifetime", secs(1)..=secs(30 * 86_400)),
+            failures_per_minute: u32::try_from(
+                from.number("auth.failures_per_minute", 0..=1_000_000),
+            )
+            .unwrap_or(u32::MAX),
             server,
         }
     }

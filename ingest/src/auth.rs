@@ -1,11 +1,15 @@
 //! Who reports: the credential of a request, and whether it may report.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use axum::extract::ConnectInfo;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header::AUTHORIZATION};
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use schemas::client_address::ClientAddress;
 use schemas::credential::{Credential, Scope};
 use schemas::fault::Fault;
 use schemas::ids::{AppId, ProjectId};
@@ -27,6 +31,22 @@ pub struct AuthUnavailable;
 pub trait Authenticator: Send + Sync + 'static {
     /// The credential with this secret, `None` when there is none or it was revoked.
     async fn authenticate(&self, secret: &str) -> Result<Option<Arc<Credential>>, AuthUnavailable>;
+
+    /// What is known of a secret without a look-up: whether it is of a credential; `None` when it has to be looked up.
+    fn cached(&self, _secret: &str) -> Option<bool> {
+        Some(false)
+    }
+
+    /// Whether a secret from this address may be looked up.
+    ///
+    /// # Errors
+    /// 429 when too many of them failed.
+    fn may_look_up(&self, _client: Option<ClientAddress>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// A secret from this address was looked up and is unknown.
+    fn failed(&self, _client: Option<ClientAddress>) {}
 
     /// The credential that stands for reports of this app without a key, `None` unless a project lists the app.
     async fn keyless(&self, app_id: &str) -> Result<Option<Arc<Credential>>, AuthUnavailable>;
@@ -88,15 +108,33 @@ fn basic(encoded: &str) -> Vec<String> {
     }
 }
 
-/// The credential behind the secrets that were presented, with the one of them that is its own.
+/// The address of the client that sent a request, if the listener put it there.
+pub(crate) fn client(head: &Parts) -> Option<ClientAddress> {
+    let peer = head.extensions.get::<ConnectInfo<SocketAddr>>();
+    peer.map(|ConnectInfo(peer)| peer.ip().into())
+}
+
+/// The credential behind the secrets that were presented, with the one of them that is its own. Secrets that are known
+/// come first, and are never limited.
 pub(crate) async fn authenticate<'a>(
     auth: &dyn Authenticator,
     secrets: &'a [String],
+    client: Option<ClientAddress>,
 ) -> Result<(Arc<Credential>, &'a str), Fault> {
-    for secret in secrets {
+    let is_known = |secret: &&String| auth.cached(secret) == Some(true);
+    let (known, others): (Vec<&String>, Vec<_>) = secrets.iter().partition(is_known);
+    let mut has_looked_up = false;
+    for secret in known.into_iter().chain(others) {
+        if auth.cached(secret).is_none() {
+            auth.may_look_up(client)?;
+            has_looked_up = true;
+        }
         if let Some(credential) = auth.authenticate(secret).await.map_err(unavailable)? {
             return Ok((credential, secret));
         }
+    }
+    if has_looked_up {
+        auth.failed(client);
     }
     Err(Fault::unauthorized(
         "the API key is not known, or it was revoked",

@@ -58,14 +58,15 @@ pub(crate) async fn accept(
 ) -> Result<Taken, Fault> {
     match auth::presented(&head.headers) {
         Presented::Secrets(secrets) => {
-            let (credential, secret) = auth::authenticate(&*parts.auth, &secrets).await?;
+            let client = auth::client(head);
+            let (credential, secret) = auth::authenticate(&*parts.auth, &secrets, client).await?;
             let reporter = auth::reporter(&credential)?;
             let own = NamedKeys::presented(secret, &reporter);
             let limit = parts.config.body_bytes;
             let (received, form) = receive(parts, head, body, format, limit).await?;
             let keys = match form {
                 Form::Events => {
-                    own.look_up(&*parts.auth, &received.bytes, &reporter)
+                    own.look_up((&*parts.auth, client), &received.bytes, &reporter)
                         .await?
                 }
                 Form::Otlp { .. } => own,

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use schemas::client_address::ClientAddress;
 use schemas::credential::Credential;
 use schemas::fault::Fault;
 
@@ -50,18 +51,26 @@ impl NamedKeys {
     /// With the keys of a body, looked up.
     ///
     /// # Errors
-    /// 503 when they cannot be looked up now.
+    /// 503 when they cannot be looked up now, 429 when too many of this client were not known.
     pub(crate) async fn look_up(
         mut self,
-        auth: &dyn Authenticator,
+        (auth, client): (&dyn Authenticator, Option<ClientAddress>),
         body: &[u8],
         reporter: &Reporter,
     ) -> Result<Self, Fault> {
         for key in named(body) {
+            let is_looked_up = auth.cached(key).is_none();
+            if is_looked_up {
+                auth.may_look_up(client)?;
+            }
             let found = auth.authenticate(key).await.map_err(auth::unavailable)?;
-            if let Some(credential) = found {
-                self.owners
-                    .insert(key.to_owned(), owner(&credential, reporter));
+            match found {
+                Some(credential) => {
+                    let owner = owner(&credential, reporter);
+                    self.owners.insert(key.to_owned(), owner);
+                }
+                None if is_looked_up => auth.failed(client),
+                None => {}
             }
         }
         Ok(self)

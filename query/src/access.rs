@@ -5,6 +5,7 @@ pub(crate) mod cookie;
 mod identity;
 pub(crate) mod jwks;
 pub(crate) mod jwt;
+mod look_up;
 pub(crate) mod presented;
 mod provider;
 mod same_site;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use schemas::client_address::ClientAddress;
 use schemas::credential::{Credential, Role, Scope};
 use schemas::fault::Fault;
 use schemas::ids::ProjectId;
@@ -31,11 +33,13 @@ pub use claims::ClaimRules;
 pub(crate) use identity::IdentityMetrics;
 pub use identity::{Identity, IdentityConfig};
 pub use jwt::SigningAlgorithm;
+pub(crate) use look_up::client;
 pub(crate) use provider::{Provider, ProviderError};
 pub(crate) use same_site::check as check_site;
 
 use identity::Denied;
 use jwt::Jwt;
+use look_up::{cached, kind};
 use presented::presented;
 
 /// Longest secret of ours that is looked up. They have about 70 bytes; the bound keeps hashing small (X1).
@@ -144,7 +148,7 @@ impl FromRequestParts<QueryState> for Caller {
             // Whoever names a credential is not who the browser says.
             Some(secrets) => {
                 let shown = secrets.into_iter().map(Secret::new);
-                Self::first(state, shown.map(Shown::Secret)).await?
+                Self::first(state, client(parts), shown.map(Shown::Secret)).await?
             }
             None => Self::of_session(parts, state).await?,
         })
@@ -153,7 +157,13 @@ impl FromRequestParts<QueryState> for Caller {
 
 /// The 503 of a credential that cannot be checked; it is logged here.
 fn unchecked(error: &StoreError) -> Fault {
-    tracing::warn!(error.message = %error, "credentials cannot be looked up");
+    match error {
+        // A flood would fill the log; it is counted.
+        StoreError::Overloaded { .. } => {
+            tracing::debug!(error.message = %error, "credentials cannot be looked up");
+        }
+        _ => tracing::warn!(error.message = %error, "credentials cannot be looked up"),
+    }
     let message = "credentials cannot be checked now; try again";
     Fault::unavailable(message, UNAVAILABLE_RETRY_S)
 }
@@ -168,10 +178,22 @@ impl Caller {
         }
     }
 
-    /// Whoever has the first of these that is good.
-    async fn first(state: &QueryState, shown: impl Iterator<Item = Shown>) -> Result<Self, Fault> {
+    /// The caller behind the first of these that is good. Those that are known come first, and are never limited.
+    async fn first(
+        state: &QueryState,
+        client: Option<ClientAddress>,
+        shown: impl Iterator<Item = Shown>,
+    ) -> Result<Self, Fault> {
+        let is_known = |shown: &Shown| cached(state, shown) == Some(true);
+        let (known, others): (Vec<Shown>, Vec<Shown>) = shown.partition(is_known);
+        let failures = state.credentials().failures();
         let mut refused = Fault::unauthorized(UNKNOWN);
-        for shown in shown {
+        let mut failed = None;
+        for shown in known.into_iter().chain(others) {
+            if cached(state, &shown).is_none() {
+                failures.may_try(client)?;
+                failed = Some(kind(state, &shown));
+            }
             match examine(state, &shown).await {
                 Ok(Answer::Good(credential, ends_at_ms)) => {
                     return Ok(Self {
@@ -184,6 +206,9 @@ impl Caller {
                 Err(error) => return Err(unchecked(&error)),
             }
         }
+        if let Some(what) = failed {
+            failures.failed(client, what);
+        }
         Err(refused)
     }
 
@@ -195,22 +220,30 @@ impl Caller {
             return Err(Fault::unauthorized(message));
         };
         state.sessions().check_site(parts)?;
-        Self::of_cookie(state, &secret).await
+        Self::of_cookie(state, client(parts), &secret).await
     }
 
-    /// Whoever has the session of this secret.
-    pub(crate) async fn of_cookie(state: &QueryState, secret: &str) -> Result<Self, Fault> {
+    /// The caller with the session of this secret.
+    pub(crate) async fn of_cookie(
+        state: &QueryState,
+        client: Option<ClientAddress>,
+        secret: &str,
+    ) -> Result<Self, Fault> {
         let shown = Shown::Session(Secret::new(secret));
-        Self::first(state, std::iter::once(shown)).await
+        Self::first(state, client, std::iter::once(shown)).await
     }
 
-    /// Whoever has this token, of ours or of the identity provider.
-    pub(crate) async fn of_token(state: &QueryState, token: &str) -> Result<Self, Fault> {
+    /// The caller with this token, of ours or of the identity provider.
+    pub(crate) async fn of_token(
+        state: &QueryState,
+        client: Option<ClientAddress>,
+        token: &str,
+    ) -> Result<Self, Fault> {
         if !(1..=presented::SECRET_BYTES).contains(&token.len()) {
             return Err(Fault::unauthorized(UNKNOWN));
         }
         let shown = Shown::Secret(Secret::new(token));
-        Self::first(state, std::iter::once(shown)).await
+        Self::first(state, client, std::iter::once(shown)).await
     }
 
     /// Begins a session that stands for a token that was presented, and ends at `ends_at_ms` at the latest.

@@ -22,7 +22,7 @@ use schemas::run::Instant;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::access::{Caller, check_site, cookie, for_programs};
+use crate::access::{Caller, check_site, client, cookie, for_programs};
 use crate::admin::tokens::RoleName;
 use crate::error::{FaultBody, Refusal};
 use crate::params::{Pairs, SmallJsonBody};
@@ -226,7 +226,7 @@ pub(crate) async fn sign_in(
     if body.token.is_empty() {
         return Err(Fault::bad_request("invalid_body", "`token` must not be empty").into());
     }
-    let caller = Caller::of_token(&state, token).await?;
+    let caller = Caller::of_token(&state, client(&parts), token).await?;
     state.sign_ins().count(&caller.who())?;
     let now_ms = now_ms();
     let lifetime_ms = i64::try_from(rules.lifetime.as_millis()).unwrap_or(i64::MAX);
@@ -275,7 +275,9 @@ pub(crate) async fn sign_out(
     let is_secure = rules.is_secure(&parts.headers);
     if let Some(secret) = cookie::presented(&parts.headers, is_secure) {
         rules.check_site(&parts)?;
-        let caller = Caller::of_cookie(&state, &secret).await.ok();
+        let caller = Caller::of_cookie(&state, client(&parts), &secret)
+            .await
+            .ok();
         if state.credentials().end_session(&secret).await? {
             let by = caller.map(|caller| caller.who());
             tracing::info!(audit.action = "sign_out", audit.by = by, "signed out");

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ingest::{AuthUnavailable, Authenticator};
+use schemas::client_address::ClientAddress;
 use schemas::credential::{Credential, Scope};
+use schemas::fault::Fault;
 use store::StoreError;
 use store::config::Secret;
-use store::credentials::{Credentials, GivenSecrets};
+use store::credentials::{Credentials, FailedCredential, GivenSecrets};
 
 use super::folder::Secrets;
 
@@ -23,6 +25,18 @@ pub(crate) struct Directory(pub(crate) Credentials);
 impl Authenticator for Directory {
     async fn authenticate(&self, secret: &str) -> Result<Option<Arc<Credential>>, AuthUnavailable> {
         self.0.authenticate(secret).await.map_err(away)
+    }
+
+    fn cached(&self, secret: &str) -> Option<bool> {
+        self.0.cached_secret(secret)
+    }
+
+    fn may_look_up(&self, client: Option<ClientAddress>) -> Result<(), Fault> {
+        self.0.failures().may_try(client)
+    }
+
+    fn failed(&self, client: Option<ClientAddress>) {
+        self.0.failures().failed(client, FailedCredential::Secret);
     }
 
     async fn keyless(&self, app_id: &str) -> Result<Option<Arc<Credential>>, AuthUnavailable> {

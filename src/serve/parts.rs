@@ -95,7 +95,8 @@ pub(crate) async fn open(
         .health
         .degraded(Concern::Log, (lost > 0).then_some(what));
     let store = Store::connect(settings.context("starting the engine panicked")??, metrics)?;
-    let credentials = Credentials::new(store.clone());
+    let credentials =
+        Credentials::with_failures_per_minute(store.clone(), running.config.failures_per_minute);
     let snapshot = data_dir
         .and_then(|folder| SnapshotFile::of(&folder, running.config.snapshot_max_age))
         .map(Arc::new);

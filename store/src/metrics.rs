@@ -36,6 +36,7 @@ pub struct Metrics {
     pub(crate) engine_up: IntGauge,
     pub(crate) lost_partitions: IntGaugeVec,
     pub(crate) credential_lookups: IntCounterVec,
+    pub(crate) credential_failures: IntCounterVec,
 }
 
 impl Metrics {
@@ -120,7 +121,18 @@ impl Metrics {
                 ),
                 &["found"],
             )?,
+            credential_failures: IntCounterVec::new(
+                Opts::new(
+                    "spindle_store_credential_failures_total",
+                    "Credentials that were looked up and are not good, and those of an address over its limit",
+                ),
+                &["reason"],
+            )?,
         };
+        for reason in ["secret", "session", "identity", "limited"] {
+            metrics.credential_failures.with_label_values(&[reason]);
+        }
+        registry.register(Box::new(metrics.credential_failures.clone()))?;
         registry.register(Box::new(metrics.insert_rows.clone()))?;
         registry.register(Box::new(metrics.insert_bytes.clone()))?;
         registry.register(Box::new(metrics.insert_seconds.clone()))?;

@@ -4,6 +4,7 @@ mod claims;
 mod engine;
 mod fairness;
 mod files;
+mod guesses;
 mod lineage;
 mod listener;
 mod loss;

@@ -234,6 +234,11 @@ impl Identity {
         answer
     }
 
+    /// Whether this token was checked and is still good.
+    pub(super) fn knows(&self, token: &str, now_ms: UnixMs) -> bool {
+        self.known_person(token, now_ms).is_some()
+    }
+
     /// What has to be kept of a token that was found good, so that who it is can be asked again without it; `None` for
     /// something else. Nobody can sign in with it.
     pub(super) fn kept(&self, token: &str) -> Option<String> {
@@ -251,12 +256,17 @@ impl Identity {
 
     /// Who it is if that was found out with the keys that are in force, and has not ended.
     fn remembered(&self, token: &str, now_ms: UnixMs) -> Option<Arc<Credential>> {
+        let person = self.known_person(token, now_ms)?;
+        self.0.hits.fetch_add(1, Ordering::Relaxed);
+        Some(person)
+    }
+
+    fn known_person(&self, token: &str, now_ms: UnixMs) -> Option<Arc<Credential>> {
         let known = self.usable()?;
         let checked = self.0.checked.get(&hash(token))?;
         if checked.set != known.set || checked.person.is_expired(now_ms) {
             return None;
         }
-        self.0.hits.fetch_add(1, Ordering::Relaxed);
         Some(checked.person)
     }
 

@@ -12,6 +12,7 @@ use schemas::ids::{AppId, ProjectId};
 use serde::Deserialize;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 
+use super::failures::{FAILURES_PER_MINUTE, Failures};
 use super::records::{ProjectRecord, scope_of};
 use super::secrets::{self, SecretHash};
 use super::sessions::Sessions;
@@ -29,6 +30,8 @@ const UNKNOWN_ENTRIES: u64 = 10_000;
 const UNKNOWN_LIFE: Duration = Duration::from_secs(5);
 /// Look-ups in the database at the same time: guessing secrets must not crowd out reads.
 const LOOKUPS: usize = 4;
+/// Look-ups that wait for one of those; further ones fail at once, so that a flood of unknown secrets holds no requests.
+const LOOKUPS_WAITING: usize = 64;
 
 /// The directory of credentials. Cheap to clone; all clones share their caches.
 #[derive(Clone)]
@@ -55,12 +58,21 @@ struct Inner {
     lookups: Semaphore,
     /// Changes that are a look and then a write.
     turns: Turns,
+    /// Look-ups under way and waiting.
+    queue: Semaphore,
+    failures: Failures,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
 /// A credential, by the hash of its secret.
 pub(super) type Entry = (SecretHash, Arc<Credential>);
+
+/// Held while something is looked up.
+pub(super) struct Turn<'a>(
+    #[expect(dead_code, reason = "held")] SemaphorePermit<'a>,
+    #[expect(dead_code, reason = "held")] SemaphorePermit<'a>,
+);
 
 /// What a presented secret turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +177,12 @@ const MARKS: &str = "SELECT \
 impl Credentials {
     /// An empty directory over the store; [`Credentials::refresh`] fills it.
     pub fn new(store: Store) -> Self {
+        Self::with_failures_per_minute(store, FAILURES_PER_MINUTE)
+    }
+
+    /// The same with another limit on failed look-ups per client address; 0 for none.
+    pub fn with_failures_per_minute(store: Store, limit: u32) -> Self {
+        let counted = store.metrics.credential_failures.clone();
         let inner = Inner {
             store,
             known: Cache::new(KNOWN_ENTRIES),
@@ -180,6 +198,8 @@ impl Credentials {
             seen: Mutex::default(),
             lookups: Semaphore::new(LOOKUPS),
             turns: Turns::default(),
+            queue: Semaphore::new(LOOKUPS + LOOKUPS_WAITING),
+            failures: Failures::new(limit, counted),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         };
@@ -264,9 +284,31 @@ impl Credentials {
     }
 
     /// A turn to look something up.
-    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+    pub(super) async fn turn(&self) -> Result<Turn<'_>, StoreError> {
+        let Ok(queued) = self.inner.queue.try_acquire() else {
+            self.count("queue_full");
+            return Err(StoreError::Overloaded {
+                code: 0,
+                message: "too many credentials are being looked up".to_owned(),
+            });
+        };
         let turn = self.inner.lookups.acquire().await;
-        turn.map_err(|_| StoreError::Unavailable("closed".to_owned()))
+        let turn = turn.map_err(|_| StoreError::Unavailable("closed".to_owned()))?;
+        Ok(Turn(turn, queued))
+    }
+
+    /// What is cached of a secret: whether it is of a key or token, expired or not; `None` when it has to be looked up.
+    pub fn cached_secret(&self, secret: &str) -> Option<bool> {
+        let hash = secrets::hash(secret);
+        if self.inner.known.contains_key(&hash) {
+            return Some(true);
+        }
+        self.inner.unknown.contains_key(&hash).then_some(false)
+    }
+
+    /// Failed look-ups by client address.
+    pub fn failures(&self) -> &Failures {
+        &self.inner.failures
     }
 
     pub(super) fn sessions(&self) -> &Sessions {

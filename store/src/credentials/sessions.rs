@@ -311,6 +311,15 @@ impl Credentials {
         })
     }
 
+    /// What is cached of the secret of a session: whether it is of one; `None` when it has to be looked up.
+    pub fn cached_session_secret(&self, secret: &str) -> Option<bool> {
+        let hash = secrets::hash(secret);
+        if self.sessions().known.contains_key(&hash) {
+            return Some(true);
+        }
+        self.sessions().unknown.contains_key(&hash).then_some(false)
+    }
+
     async fn read_session(&self, hash: &SecretHash) -> Result<Option<Known>, StoreError> {
         let rows = self.read(FIND).param("hash", hex::encode(hash));
         let rows: Vec<SessionRow> = rows.rows().await?;
