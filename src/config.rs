@@ -42,6 +42,7 @@ const USUAL_FILE: &str = "spindle.toml";
 pub(crate) struct Config {
     pub(crate) server: ServerConfig,
     pub(crate) logs: LogsConfig,
+    pub(crate) metrics: MetricsConfig,
     pub(crate) clickhouse: ClickHouseConfig,
     pub(crate) engine: EngineSettings,
     pub(crate) log: EmbeddedConfig,
@@ -91,6 +92,15 @@ pub(crate) struct EngineSettings {
     pub(crate) memory_bytes: Option<u64>,
 }
 
+/// How `/metrics` is read.
+#[derive(Clone, Debug)]
+pub(crate) struct MetricsConfig {
+    /// A listener of its own, if it has one.
+    pub(crate) listen: Option<SocketAddr>,
+    /// What a reader has to show, and who does sees the ids of projects; empty for nothing.
+    pub(crate) token: Secret,
+}
+
 /// The process and its port.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerConfig {
@@ -132,6 +142,7 @@ impl Config {
             .map(|identity| identity.rules.issuer.as_str());
         Self {
             logs: read_logs(from),
+            metrics: read_metrics(from),
             clickhouse: read_clickhouse(from),
             engine: read_engine(from),
             log,
@@ -224,6 +235,20 @@ fn read_logs(from: &mut Reader) -> LogsConfig {
         from.fault(format!("`logs.filter` is \"{filter}\", but must be like \"info\" or \"info,ingest=debug\": {reason}"));
     }
     LogsConfig { format, filter }
+}
+
+fn read_metrics(from: &mut Reader) -> MetricsConfig {
+    let text = from.text("metrics.listen");
+    let listen = (!text.is_empty()).then(|| text.parse());
+    if let Some(Err(_)) = listen {
+        from.fault(format!(
+            "`metrics.listen` is \"{text}\", but must be an address with a port, such as 127.0.0.1:9090, or empty"
+        ));
+    }
+    MetricsConfig {
+        listen: listen.and_then(Result::ok),
+        token: Secret::new(from.secret("metrics.token")),
+    }
 }
 
 fn read_clickhouse(from: &mut Reader) -> ClickHouseConfig {

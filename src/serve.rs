@@ -25,6 +25,7 @@ mod process_metrics;
 mod processing;
 mod reports;
 pub(crate) mod role;
+mod scrape;
 mod settle;
 mod snapshot;
 pub(crate) mod topics;
@@ -49,6 +50,8 @@ use role::Role;
 
 /// How long threads that are still busy at the end are waited for.
 const THREADS_END_WITHIN: Duration = Duration::from_secs(2);
+/// Connections to the listener of the metrics: some readers, each with a few.
+const METRICS_CONNECTIONS: usize = 32;
 
 /// What the parts of a running server share.
 #[derive(Clone)]
@@ -129,6 +132,7 @@ async fn serve_parts(
     let url = format!("http://{address}");
     let gate = api::Gate::new(running);
     let metrics = HttpMetrics::register(&running.metered.own)?;
+    serve_metrics(running, &metrics).await?;
     let http = http::serve(
         listener,
         gate.clone(),
@@ -163,6 +167,27 @@ async fn serve_parts(
     }
     tracing::info!("stopped");
     outcome
+}
+
+/// Opens the listener of the metrics, if they have one of their own. It ends with the process: nobody waits for it.
+async fn serve_metrics(running: &Running, metrics: &HttpMetrics) -> anyhow::Result<()> {
+    let Some(listen) = running.config.metrics.listen else {
+        return Ok(());
+    };
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen} for the metrics"))?;
+    let address = listener.local_addr()?;
+    let config = http::HttpConfig {
+        max_connections: METRICS_CONNECTIONS,
+        max_connections_per_address: METRICS_CONNECTIONS,
+        ..running.config.server.http.clone()
+    };
+    let gate = api::Gate::of(api::metrics(running));
+    let stop = running.stop.clone();
+    tokio::spawn(http::serve(listener, gate, (config, metrics.clone()), stop));
+    tracing::info!(metrics.address = %address, "metrics");
+    Ok(())
 }
 
 /// From open parts to the end: gets the tables ready, processes, and ends in the order in which nothing is lost.

@@ -68,9 +68,12 @@ impl Reader {
         let mut parse = |what: &str, text: &str| match text.parse::<toml::Table>() {
             Ok(table) => flatten(table),
             Err(error) => {
+                // The error's own text quotes the line, which may hold a secret.
+                let start = error.span().map_or(0, |span| span.start);
+                let line = text.get(..start).unwrap_or_default().matches('\n').count() + 1;
                 faults.push(format!(
-                    "{what} is not TOML: {}",
-                    error.to_string().trim_end()
+                    "{what} is not TOML: line {line}: {}",
+                    error.message()
                 ));
                 BTreeMap::new()
             }
@@ -224,7 +227,7 @@ impl Reader {
 
     /// Adds a fault that a single value cannot show, such as two settings that exclude each other.
     pub(crate) fn fault(&mut self, fault: impl Into<String>) {
-        self.faults.push(fault.into());
+        self.faults.push(without_user(&fault.into()));
     }
 
     /// Ends reading: the settings in force, or every fault.
@@ -285,14 +288,15 @@ impl Reader {
         };
         self.shown.push(Shown {
             key: key.to_owned(),
-            value: value.to_string(),
+            value: shown(&value).to_string(),
             source,
         });
         if let Some(parsed) = parse(&value) {
             return parsed;
         }
+        let given = shown(&value);
         self.faults.push(format!(
-            "`{key}` is {value} ({source}), but must be {allowed}"
+            "`{key}` is {given} ({source}), but must be {allowed}"
         ));
         self.defaults.get(key).and_then(parse).unwrap_or_default()
     }
@@ -311,6 +315,38 @@ impl fmt::Display for Faults {
 }
 
 impl std::error::Error for Faults {}
+
+/// A value as it may be shown: an address without its user and password.
+fn shown(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(without_user(text)),
+        Value::Array(items) => Value::Array(items.iter().map(shown).collect()),
+        Value::Table(table) => {
+            let items = table.iter();
+            Value::Table(
+                items
+                    .map(|(key, value)| (key.clone(), shown(value)))
+                    .collect(),
+            )
+        }
+        other => other.clone(),
+    }
+}
+
+/// A text in which `***` stands for what is before the `@` of each address. Passwords hold any character, so where one
+/// ends is not asked: everything up to the last `@` before a blank goes, in a list of addresses the hosts between too.
+fn without_user(text: &str) -> String {
+    let word = |word: &str| match word.rsplit_once('@') {
+        Some((before, behind)) => match before.split_once("://") {
+            Some((scheme, _)) => format!("{scheme}://***@{behind}"),
+            None if before.contains(':') => format!("***@{behind}"),
+            None => word.to_owned(),
+        },
+        None => word.to_owned(),
+    };
+    let words = text.split(' ').map(word);
+    words.collect::<Vec<_>>().join(" ")
+}
 
 /// A list as it stands in a file, or as text.
 fn list_of(value: &Value) -> Option<Vec<String>> {
@@ -467,6 +503,30 @@ mod tests {
     }
 
     #[test]
+    fn a_password_in_an_address_is_never_shown_x2() {
+        for (given, expected) in [
+            ("http://u:hunter2@host:8123/p", "http://***@host:8123/p"),
+            ("http://hunter2@host", "http://***@host"),
+            ("http://u:hunter2/@x@host", "http://***@host"),
+            ("http://u:hunter2@a,http://v:hunter2@b", "http://***@b"),
+            ("u:hunter2@broker:9092", "***@broker:9092"),
+            ("http://host:8123/?a=1", "http://host:8123/?a=1"),
+            ("is \"http://u:hunter2@h\", but", "is \"http://***@h\", but"),
+            ("a@b", "a@b"),
+        ] {
+            assert_eq!(without_user(given), expected);
+        }
+        let file = "[a]\nkind = \"http://u:hunter2@h\"\nnames = [\"http://u:hunter2@h\"]\nsize = \"http://u:hunter2@h\"";
+        let mut reader = reader(file, &[]);
+        assert_eq!(reader.text("a.kind"), "http://u:hunter2@h");
+        assert_eq!(reader.list("a.names"), ["http://u:hunter2@h"]);
+        reader.size("a.size", ByteSize::b(1)..=ByteSize::gib(1));
+        reader.fault("`a.kind` is \"http://u:hunter2@h\"");
+        let all = format!("{:?} {:?}", reader.shown, reader.faults);
+        assert!(all.contains("***@h") && !all.contains("hunter2"), "{all}");
+    }
+
+    #[test]
     fn pairs_are_read_in_every_form_and_their_values_never_shown() {
         let expected = BTreeMap::from([
             ("a.b".to_owned(), "1=2".to_owned()),
@@ -501,10 +561,11 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_toml_is_one_fault_with_its_line() {
-        let faults = reader("[a\ncount = 3", &[])
+        let faults = reader("[a]\npassword = \"hunter2", &[])
             .finish()
             .unwrap_err()
             .to_string();
-        assert!(faults.contains("line 1"), "{faults}");
+        assert!(faults.contains("line 2"), "{faults}");
+        assert!(!faults.contains("hunter2"), "{faults}");
     }
 }

@@ -29,6 +29,7 @@ use super::health::{Health, Part, fault};
 use super::infrastructure::Beside;
 use super::presence::Presence;
 use super::reports::Reports;
+use super::scrape::Scrape;
 use super::topics::Topics;
 use super::{Running, bodies, document};
 use crate::caches::CacheName;
@@ -248,10 +249,10 @@ fn own_routes(running: &Running) -> Router {
         .route("/health/live", get(document::live))
         .route("/health/ready", get(document::ready))
         .with_state(running.health.clone());
-    let metrics = Router::new()
-        .route("/metrics", get(document::metrics))
-        .with_state(running.metered.clone());
-    let own = own.merge(metrics);
+    let own = match running.config.metrics.listen {
+        Some(_) => own,
+        None => own.merge(scrape(running)),
+    };
     if !running.role.queries() {
         return own;
     }
@@ -263,6 +264,17 @@ fn own_routes(running: &Running) -> Router {
         get(move || async move { Json(document.as_ref().clone()) }),
     );
     own.merge(pages.layer(compression()))
+}
+
+/// What the listener of the metrics serves.
+pub(crate) fn metrics(running: &Running) -> Router {
+    let router = scrape(running).fallback(not_found);
+    router.method_not_allowed_fallback(method_not_allowed)
+}
+
+fn scrape(running: &Running) -> Router {
+    let token = running.config.metrics.token.reveal();
+    Scrape::new(running.metered.clone(), token).router()
 }
 
 async fn starting(request: Request) -> Response {

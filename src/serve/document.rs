@@ -2,16 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-use prometheus::{Encoder, TextEncoder};
-use schemas::fault::Fault;
+use axum::response::Response;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
-use super::health::{Health, Healthy, fault};
-use super::metered::Metered;
+use super::health::{Health, Healthy};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -19,7 +14,7 @@ use super::metered::Metered;
         title = "Spindle",
         description = "Events of agents in; runs, filters and trees out."
     ),
-    paths(live, ready, metrics),
+    paths(live, ready, super::scrape::metrics),
     modifiers(&Credentials)
 )]
 struct Own;
@@ -62,31 +57,6 @@ pub(crate) async fn live() -> Json<Healthy> {
     ))]
 pub(crate) async fn ready(State(health): State<Health>) -> Response {
     health.readiness()
-}
-
-/// Metrics in Prometheus' text format.
-#[utoipa::path(get, path = "/metrics", tag = "health", security(()),
-    responses((status = 200, description = "All metrics", body = String, content_type = "text/plain; version=0.0.4")))]
-pub(crate) async fn metrics(State(metered): State<Metered>) -> Response {
-    // Gathering reads files of the process and asks the engine's watcher.
-    let text = tokio::task::spawn_blocking(move || {
-        let mut text = Vec::new();
-        TextEncoder::new()
-            .encode(&metered.gather(), &mut text)
-            .map(|()| text)
-    });
-    match text.await {
-        Ok(Ok(text)) => (
-            StatusCode::OK,
-            [(CONTENT_TYPE, prometheus::TEXT_FORMAT)],
-            text,
-        )
-            .into_response(),
-        outcome => {
-            tracing::error!(error.message = ?outcome.err(), "the metrics cannot be written");
-            fault(Fault::internal())
-        }
-    }
 }
 
 #[cfg(test)]

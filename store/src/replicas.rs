@@ -103,7 +103,12 @@ struct Address {
 impl Address {
     /// Of `http://host:port`.
     fn of(url: &str) -> Result<Self, StoreError> {
-        let bad = |why: &str| StoreError::Invalid(format!("`{url}` is no address: {why}"));
+        // The address may hold a password.
+        let bad = |why: &str| {
+            StoreError::Invalid(format!(
+                "an address of ClickHouse must be like http://host:8123: {why}"
+            ))
+        };
         let uri: hyper::Uri = url.parse().map_err(|_| bad("it cannot be read"))?;
         if uri.scheme_str() != Some("http") {
             return Err(bad("it has to begin with http://"));

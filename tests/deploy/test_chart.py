@@ -119,6 +119,7 @@ def test_secrets_come_from_secrets(everything):
                 where = variable["valueFrom"]["secretKeyRef"]
                 references.setdefault(tier, {})[variable["name"]] = (where["name"], where["key"])
     stores = {"SPINDLE_KAFKA__PROPERTIES": ("kafka", "properties"), "SPINDLE_CLICKHOUSE__PASSWORD": ("clickhouse", "password")}
+    stores |= {"SPINDLE_METRICS__TOKEN": ("metrics", "token")}
     first = {"SPINDLE_API_KEY": ("first", "api-key"), "SPINDLE_ADMIN_TOKEN": ("first", "admin-token")}
     assert references == {"ingest": stores, "processor": stores, "query": stores | first, "migrate": stores | first}
 
@@ -238,6 +239,7 @@ def test_monitoring_is_that_of_compose(everything):
     assert monitor["selector"]["matchLabels"].items() <= labels.items()
     (endpoint,) = monitor["podMetricsEndpoints"]
     assert endpoint["port"] == "http" and {"targetLabel": "job", "replacement": "spindle"} in endpoint["relabelings"]
+    assert endpoint["authorization"] == {"credentials": {"name": "metrics", "key": "token"}}
     dashboard = find(everything, "ConfigMap", "dashboard")["data"]["spindle.json"]
     assert dashboard == (DEPLOY / "grafana" / "spindle.json").read_text()
 

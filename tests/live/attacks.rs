@@ -8,6 +8,7 @@ mod guesses;
 mod lineage;
 mod listener;
 mod loss;
+mod metrics;
 mod numbers;
 mod reports;
 mod schemas;

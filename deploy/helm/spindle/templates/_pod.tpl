@@ -36,6 +36,12 @@
 - name: SPINDLE_CLICKHOUSE__PASSWORD
   valueFrom: {secretKeyRef: {name: {{ . }}, key: {{ $clickhouse.existingSecretKey }}}}
 {{- end }}
+{{- with .root.Values.monitoring.token }}
+{{- if .existingSecret }}
+- name: SPINDLE_METRICS__TOKEN
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .existingSecretKey }}}}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "spindle.firstCredentials" -}}
