@@ -51,7 +51,7 @@ impl Default for IngestConfig {
             keyless_body_bytes: 1 << 20,
             keyless_events_per_second: 1000,
             burst: Duration::from_secs(10),
-            max_event_age: Duration::from_secs(1100 * 24 * 60 * 60),
+            max_event_age: Duration::from_secs(400 * 24 * 60 * 60),
             old_days_per_second: 4,
         }
     }

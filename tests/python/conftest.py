@@ -35,6 +35,8 @@ class Server:
             **os.environ,
             "SPINDLE_API_KEY": self.key,
             "SPINDLE_ADMIN_TOKEN": self.token,
+            # Events in tests have fixed times, which get older.
+            "SPINDLE_INGEST__MAX_EVENT_AGE": "0s",
             **(settings or {}),
         }
         command = [ROOT / BIN, "serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"]

@@ -53,7 +53,14 @@ export class Server {
     const log = openSync(join(this.folder, "server.log"), "a");
     const address = join(this.folder, "data", "address");
     rmSync(address, { force: true });
-    const env = { ...process.env, SPINDLE_API_KEY: this.key, SPINDLE_ADMIN_TOKEN: this.token, ...this.settings };
+    const env = {
+      ...process.env,
+      SPINDLE_API_KEY: this.key,
+      SPINDLE_ADMIN_TOKEN: this.token,
+      // Events in tests have fixed times, which get older.
+      SPINDLE_INGEST__MAX_EVENT_AGE: "0s",
+      ...this.settings,
+    };
     const child = spawn(BIN, ["serve", "--listen", listen, "--data-dir", join(this.folder, "data")], {
       cwd: ROOT,
       env,
