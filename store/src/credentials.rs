@@ -12,8 +12,8 @@
 
 mod bootstrap;
 mod directory;
-mod projects;
 mod failures;
+mod projects;
 mod records;
 mod secrets;
 mod sessions;
@@ -21,8 +21,8 @@ mod snapshot;
 
 pub use bootstrap::{GivenSecrets, NewSecrets};
 pub use directory::{CacheStats, Credentials, Examined, Keyless};
-pub use projects::ProjectChange;
 pub use failures::{FAILURES_PER_MINUTE, FailedCredential, Failures};
+pub use projects::ProjectChange;
 pub use records::{Created, KeyRecord, NewKey, NewToken, ProjectRecord, TokenRecord};
 pub use sessions::{NewSession, SESSIONS_EACH, Session, StandsFor, Started};
 pub use snapshot::{Snapshot, SnapshotFault};
