@@ -33,7 +33,9 @@ export function JobsSection() {
           trial="Only say what would go"
           yes="Drop what is too old"
           warning="What is dropped is gone. Only say what would go first, to be sure."
-          begin={(isTrial) => ask(api.POST("/api/internal/retention", { body: { dry_run: isTrial } }))}
+          begin={(isTrial) =>
+            ask(api.POST("/api/internal/retention", { body: { dry_run: isTrial, trust_clock: false } }))
+          }
           onShow={show}
         />
         <Work
