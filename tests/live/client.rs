@@ -9,7 +9,8 @@ use crate::harness::{Setup, VISIBLE_WITHIN};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_program_reports_through_the_rust_client_is_what_people_read() {
-    let server = Setup::new().start_ready().await;
+    let setup = Setup::new();
+    let server = setup.start_ready().await;
     let client = Client::start(Settings {
         url: server.url.clone(),
         api_key: Some(server.key.clone()),
