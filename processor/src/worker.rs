@@ -125,9 +125,10 @@ impl Worker {
                 Err(error) => return Err(ProcessorError::from(error).into()),
             };
             let records = self.with_care(gathered.records);
-            for part in parts(records, self.processor.config.batch_bytes) {
-                // What is not committed stays in the log.
-                if *self.stop.borrow() {
+            let parts = parts(records, self.processor.config.batch_bytes);
+            for (at, part) in parts.into_iter().enumerate() {
+                // A stop flushes one step; what is not committed stays in the log.
+                if at > 0 && *self.stop.borrow() {
                     return Ok(());
                 }
                 match part.is_slices {
