@@ -206,7 +206,8 @@ impl Asking {
     pub(crate) async fn sql(&self, statement: &str) -> String {
         let answer = reqwest::Client::new()
             .post(format!("{}/?database={}", self.0.url, self.0.database))
-            .basic_auth(&self.0.user, Some(self.0.password.reveal()))
+            .header("x-clickhouse-user", &self.0.user)
+            .header("x-clickhouse-key", self.0.password.reveal())
             .body(statement.to_owned())
             .send()
             .await
