@@ -8,19 +8,32 @@ NODE_CLIENTS := tests/node/node_modules/.package-lock.json
 DEPLOY := target/deploy-checks
 DEPLOY_TOOLS := target/deploy-tools
 KAFKA := deploy/kafka/target/libs/.ready
-CARGO_DENY_VERSION := 0.20.2
-CARGO_DENY := target/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+CARGO_DENY := target/cargo-deny
 ENGINE := deploy/engine/node_modules/.package-lock.json
 WEB_TOOLS := web/node_modules/.package-lock.json
-WEB_SOURCES := $(shell find web/src web/public web/*.json web/*.ts web/index.html -type f -not -name schema.d.ts)
+WEB_SOURCES := $(shell find web/src web/public web/*.json web/*.ts web/*.html -type f -not -name schema.d.ts)
 WEB := web/dist/index.html
 CLIENT_TYPESCRIPT_TOOLS := clients/typescript/node_modules/.package-lock.json
 PYTHON ?= python3
 MVN ?= mvn
 # The lists are complete, and what is imported is compiled then: a few packages of many.
 PIP_FLAGS := --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps --no-compile
+# One pip for all environments: each of its own takes longer to unpack than most of what it installs.
+PIP := target/pip/bin/pip
+VENV_FLAGS := --without-pip
+# Makes the environment in the folder of the target, with what the first prerequisite lists.
+define ENVIRONMENT
+$(PYTHON) -m venv --clear $(VENV_FLAGS) $(@D)
+$(PIP) --python $(@D)/bin/python install $(PIP_FLAGS) -r $<
+@touch $@
+endef
 
-.PHONY: run build engine web openapi kafka kafka-jars lint audit advisories test binary test-rust test-python test-openapi test-deploy test-web bench bench-distributed clean test-client-python test-client-typescript
+# OpenSSL of this machine, where its headers are installed: a static one takes three minutes of CPU to compile.
+ifeq ($(shell pkg-config --exists 'openssl >= 3' 2>/dev/null && echo found),found)
+export OPENSSL_NO_VENDOR := 1
+endif
+
+.PHONY: run build engine web openapi kafka kafka-jars lint format check audit advisories test binary test-rust test-live test-recovery test-python test-openapi test-deploy test-web bench bench-distributed build-bench clean test-client-python test-client-typescript
 
 run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	target/release/spindle serve
@@ -57,28 +70,48 @@ $(KAFKA): deploy/kafka/pom.xml
 	cd deploy/kafka && $(MVN) -q -B dependency:copy-dependencies
 	@touch $@
 
-lint: $(WEB_TOOLS) ## Formatting and lints, warnings as errors.
-	cd web && npm run lint
-	cargo fmt --all --check
+lint: format ## Formatting and lints, warnings as errors.
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-audit: $(CARGO_DENY) ## Licenses, sources and versions of the packages of others, by the rules in deny.toml.
-	$(CARGO_DENY) --locked check --hide-inclusion-graph bans licenses sources
+format: $(WEB_TOOLS)
+	cd web && npm run lint
+	cargo fmt --all --check
 
-advisories: $(CARGO_DENY) ## Known faults of the packages of others, from a database that is fetched with git. Not part of `make test`.
-	$(CARGO_DENY) --locked check advisories
+audit: $(CARGO_DENY)/ready ## Licenses, sources and versions of the packages of others, by the rules in deny.toml.
+	$(CARGO_DENY)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
 
-# Built without optimization: it takes two minutes of one core once, and then seconds for a check either way.
-$(CARGO_DENY):
-	CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --locked --debug --version $(CARGO_DENY_VERSION) --root target/cargo-deny-$(CARGO_DENY_VERSION) cargo-deny
+advisories: $(CARGO_DENY)/ready ## Known faults of the packages of others, from a database that is fetched with git. Not part of `make test`.
+	$(CARGO_DENY)/bin/cargo-deny --locked check advisories
 
-# Two at a time: half of their time the Rust suites wait, for brokers and for time-outs.
-test: engine kafka-jars web lint binary ## Everything; what CI runs.
-	$(MAKE) -j2 test-rust audit test-client-python test-client-typescript test-openapi
-	$(MAKE) -j2 test-python test-web test-deploy
+$(CARGO_DENY)/ready: tests/audit/requirements.txt $(PIP)
+	$(ENVIRONMENT)
 
+check: lint ## Formatting, lints and unit tests, of Rust and of the web: before each commit.
+	cargo test --locked --workspace --lib --bins --test tidy
+	cd web && npm test
+
+# Compiles and lints in one pass, as `make lint` does without the compiling: clippy's driver is a compiler, and takes the
+# arguments that `cargo clippy` would pass it from the environment. Nothing is kept for an incremental build.
+test: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
+test: export CLIPPY_ARGS := -D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+test: export CARGO_INCREMENTAL := 0
+# Three suites at a time, the longest first: most of their time they wait, for servers, brokers, pages and time-outs.
+test: engine kafka-jars web format binary ## Everything; what CI runs.
+	$(MAKE) -j3 test-live test-rust test-web test-python test-openapi test-client-python test-client-typescript test-deploy audit
+
+# All tests in Rust except `test-live`: the two patterns divide the test targets by their first letter.
 test-rust: engine kafka-jars
-	cargo test --locked --workspace
+	cargo test --locked --workspace --lib --bins --examples --test '[!l]*'
+	cargo test --locked --workspace --doc
+
+# Those that run the binary as its users do.
+test-live: engine kafka-jars
+	cargo test --locked --workspace --test 'l*' -- --skip recovery::
+
+# How long a deployment takes to go on after a fault: nine minutes of times that mean something on a machine without other
+# work, so not part of `make test`.
+test-recovery: engine kafka-jars
+	cargo test --locked --workspace --test 'l*' -- --test-threads 1 recovery::
 
 # The debug binary as the tests in Rust want it: built alone it has other features, and is built again for them.
 binary:
@@ -117,48 +150,47 @@ $(CLIENT_TYPESCRIPT_TOOLS): clients/typescript/package.json clients/typescript/p
 test-deploy: engine binary $(DEPLOY)/ready $(DEPLOY_TOOLS)/ready
 	SPINDLE_BIN=target/debug/spindle DEPLOY_TOOLS=$(DEPLOY_TOOLS) $(DEPLOY)/bin/python -m pytest -p no:cacheprovider -ra tests/deploy
 
-$(VENV)/ready: tests/python/requirements.txt
-	$(PYTHON) -m venv --clear $(VENV)
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r $<
-	@touch $@
+$(PIP):
+	$(PYTHON) -m venv --clear target/pip
 
-$(CLIENTS)/ready: tests/python/clients.txt
-	$(PYTHON) -m venv --clear $(CLIENTS)
-	$(CLIENTS)/bin/python -m pip install $(PIP_FLAGS) -r $<
-	@touch $@
+$(VENV)/ready: tests/python/requirements.txt $(PIP)
+	$(ENVIRONMENT)
 
-$(CLIENTS_CURRENT)/ready: tests/python/clients-current.txt
-	$(PYTHON) -m venv --clear $(CLIENTS_CURRENT)
-	$(CLIENTS_CURRENT)/bin/python -m pip install $(PIP_FLAGS) -r $<
-	@touch $@
+$(CLIENTS)/ready: tests/python/clients.txt $(PIP)
+	$(ENVIRONMENT)
+
+$(CLIENTS_CURRENT)/ready: tests/python/clients-current.txt $(PIP)
+	$(ENVIRONMENT)
 
 $(NODE_CLIENTS): tests/node/package.json tests/node/package-lock.json
 	cd tests/node && npm ci --no-audit --no-fund
 	@touch $@
 
-$(CLIENT_PYTHON)/ready: clients/python/requirements.txt
-	$(PYTHON) -m venv --clear $(CLIENT_PYTHON)
-	$(CLIENT_PYTHON)/bin/python -m pip install $(PIP_FLAGS) -r $<
-	@touch $@
+# Its tests build and install the library.
+$(CLIENT_PYTHON)/ready: VENV_FLAGS :=
+$(CLIENT_PYTHON)/ready: clients/python/requirements.txt $(PIP)
+	$(ENVIRONMENT)
 
-$(DEPLOY)/ready: tests/deploy/requirements.txt
-	$(PYTHON) -m venv --clear $(DEPLOY)
-	$(DEPLOY)/bin/python -m pip install $(PIP_FLAGS) -r $<
-	@touch $@
+$(DEPLOY)/ready: tests/deploy/requirements.txt $(PIP)
+	$(ENVIRONMENT)
 
-# Helm and Prometheus as far as the tests need them, from their own modules.
+# Prometheus as far as the tests need it, from its own modules.
 $(DEPLOY_TOOLS)/ready: $(wildcard tests/deploy/tools/go.* tests/deploy/tools/*/*.go)
 	@mkdir -p $(DEPLOY_TOOLS)
 	cd tests/deploy/tools && go build -o $(abspath $(DEPLOY_TOOLS))/ ./...
 	@touch $@
 
+# Both binaries in one build, so that they share the crates they have in common.
+build-bench: web
+	cargo build --locked --release --package spindle --package bench --bins
+
 BENCH_FLAGS ?=
-bench: engine build ## A release server of its own and the load generator against it; docs/guide/benchmark.md says what the numbers mean.
-	tests/bench.sh $(BENCH_FLAGS)
+bench: engine build-bench ## A release server of its own and the load generator against it; docs/guide/benchmark.md says what the numbers mean.
+	bench/standalone.sh $(BENCH_FLAGS)
 
 BENCH_QUEUED ?= 10000000
-bench-distributed: engine kafka-jars build ## The log over Kafka beside the embedded one, and a processor that catches up.
-	tests/bench_distributed.sh $(BENCH_QUEUED)
+bench-distributed: engine kafka-jars build-bench ## The log over Kafka beside the embedded one, and a processor that catches up.
+	bench/distributed.sh $(BENCH_QUEUED)
 
 clean:
 	cargo clean

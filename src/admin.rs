@@ -1,6 +1,6 @@
-//! The commands for projects, keys, tokens, prices, caches and dead letters: they ask the running server over its administration API.
+//! The commands for projects, keys, tokens, prices, caches and dead letters: clients of the administration API.
 //!
-//! The server is the only one who writes credentials and prices, so its caches know of every change at once.
+//! Only the server writes credentials and prices, so its caches learn of every change at once.
 
 mod cache;
 mod dead_letter;
@@ -11,7 +11,11 @@ mod process;
 pub(crate) mod server;
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 
+use anyhow::{Context as _, bail};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
@@ -24,30 +28,30 @@ use server::{Access, Ask, Server};
 
 #[derive(Subcommand)]
 pub(crate) enum ProjectCommand {
-    /// Makes a project.
+    /// Creates a project.
     Create {
         /// Its name: a-z, 0-9 and -
         project: String,
-        /// App of events that name none
+        /// Default app, of events without an app
         #[arg(long)]
         default_app: Option<String>,
-        /// App ids whose events are accepted without a key, for old clients that can send none
+        /// App ids whose events are accepted without a key, for old clients that cannot send one
         #[arg(long = "keyless-app", value_name = "APP")]
         keyless_apps: Vec<String>,
-        /// Days after which its data is dropped, saved runs apart; 0 keeps it for ever [default: 30]
+        /// Days after which its data is dropped, except saved runs; 0 keeps it forever [default: 30]
         #[arg(long, value_name = "DAYS")]
         retention_days: Option<u32>,
         #[command(flatten)]
         access: Access,
     },
-    /// Changes a project; what is not given stays as it is.
+    /// Changes a project; settings that are not given stay unchanged.
     Set {
         /// Its name
         project: String,
-        /// App of events that name none
+        /// Default app, of events without an app
         #[arg(long)]
         default_app: Option<String>,
-        /// Days after which its data is dropped, saved runs apart; 0 keeps it for ever
+        /// Days after which its data is dropped, except saved runs; 0 keeps it forever
         #[arg(long, value_name = "DAYS")]
         retention_days: Option<u32>,
         #[command(flatten)]
@@ -62,15 +66,15 @@ pub(crate) enum ProjectCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Makes an API key and shows its secret once.
+    /// Creates an API key and prints its secret once.
     Create {
-        /// Project whose data it reaches
+        /// Project of the key
         #[arg(long, default_value = "default")]
         project: String,
-        /// What the key is for
+        /// Description of the key
         #[arg(long, default_value = "")]
         name: String,
-        /// What it may do
+        /// Permission of the key; repeatable
         #[arg(long = "scope", value_enum, default_values_t = [Scope::Report, Scope::Read])]
         scopes: Vec<Scope>,
         #[command(flatten)]
@@ -81,7 +85,7 @@ pub(crate) enum KeyCommand {
         #[command(flatten)]
         access: Access,
     },
-    /// Makes a key useless at once.
+    /// Revokes a key at once.
     Revoke {
         /// Identifier of the key, as listed
         id: String,
@@ -92,18 +96,18 @@ pub(crate) enum KeyCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Makes a token and shows its secret once.
+    /// Creates a token and prints its secret once.
     Create {
-        /// What its bearer may do
+        /// Role of the token
         #[arg(long, value_enum)]
         role: Role,
-        /// Projects it is limited to; all without this
+        /// Projects that it is limited to [default: all]
         #[arg(long = "project")]
         projects: Vec<String>,
-        /// Whose token it is
+        /// Name of the owner
         #[arg(long, default_value = "")]
         name: String,
-        /// How long it is good, such as 12h or 30d; for ever without this
+        /// Lifetime, such as 12h or 30d [default: unlimited]
         #[arg(long, value_name = "DURATION")]
         expires_in: Option<String>,
         #[command(flatten)]
@@ -114,7 +118,7 @@ pub(crate) enum TokenCommand {
         #[command(flatten)]
         access: Access,
     },
-    /// Makes a token useless at once.
+    /// Revokes a token at once.
     Revoke {
         /// Identifier of the token, as listed
         id: String,
@@ -137,39 +141,32 @@ pub(crate) enum Role {
     Admin,
 }
 
-/// Any of the commands here.
 pub(crate) enum AdminCommand {
     Project(ProjectCommand),
     Key(KeyCommand),
     Token(TokenCommand),
 }
 
-/// Does what a command about prices says.
 pub(crate) fn run_price(command: PriceCommand) -> anyhow::Result<()> {
     server::wait(price::run(command))
 }
 
-/// Does what a command about caches says.
 pub(crate) fn run_cache(command: CacheCommand) -> anyhow::Result<()> {
     server::wait(cache::run(command))
 }
 
-/// Does what a command about builds and their processes says.
 pub(crate) fn run_process(command: ProcessCommand) -> anyhow::Result<()> {
     server::wait(process::run(command))
 }
 
-/// Does what a command about dead letters says.
 pub(crate) fn run_dead_letter(command: DeadLetterCommand) -> anyhow::Result<()> {
     server::wait(dead_letter::run(command))
 }
 
-/// Has the server scan the platform and prints what it found.
 pub(crate) fn run_discover(args: DiscoverArgs) -> anyhow::Result<()> {
     server::wait(discover::run(args))
 }
 
-/// Asks the server and prints what it says.
 pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
     let (ask, access) = plan(command)?;
     let answer = server::wait(async { Server::of(&access)?.ask(&ask).await })?;
@@ -177,7 +174,20 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints an answer, for a program or for a person.
+/// Reads a text file of at most `bytes_max` bytes.
+fn read_file(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    file.take(bytes_max + 1)
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    if text.len() as u64 > bytes_max {
+        bail!("{} has more than {bytes_max} bytes", path.display());
+    }
+    Ok(text)
+}
+
+/// Prints a response as JSON or as text.
 pub(crate) fn print(answer: &Value, access: &Access) {
     if access.json {
         println!("{answer}");
@@ -260,7 +270,7 @@ fn word(value: impl ValueEnum) -> String {
         .unwrap_or_default()
 }
 
-/// A list as one line per thing, a thing as one line per field.
+/// One line per element of a list, one line per field of an object.
 fn render(answer: &Value) -> String {
     let mut text = String::new();
     match answer.get("data").unwrap_or(answer) {

@@ -1,9 +1,7 @@
-//! What this process keeps in memory of what is elsewhere: one list of named caches, to be shown, measured and emptied
-//! together.
+//! What this process caches: one list of named caches, to be shown, measured and cleared together.
 //!
-//! Who makes a cache adds it here, in one line. Everything that only makes the program faster belongs in the list.
-//! What counts does not: the rates of ingest are kept in a map too, but emptying it would give every client its whole
-//! allowance again.
+//! Each cache is added here in one line. Everything that only makes the program faster belongs in the list, counters do
+//! not: the rates of ingest are kept in a map too, but clearing it would give every client a full burst again.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,23 +15,21 @@ use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 use schemas::control::CacheReport;
 use store::StoreError;
 
-/// A cache there can be. Closed, because it is a label of metrics.
+/// Closed, because it is a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheName {
-    /// API keys, tokens, and what is said of their projects.
+    /// API keys, tokens, and the settings of their projects.
     Credentials,
-    /// The price table.
     Prices,
-    /// Runs that were touched lately, in a processor.
+    /// Recently touched runs, in a processor.
     HotRuns,
-    /// Builds of applications, with the processes in them and their JSON Schemas, ready to check with.
+    /// Builds of applications, with their processes and compiled JSON Schemas.
     Builds,
     /// Keys of the identity provider.
     IdentityKeys,
 }
 
 impl CacheName {
-    /// As it is shown.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Credentials => "credentials",
@@ -54,7 +50,7 @@ struct Cached {
     clear: Arc<dyn Fn() -> Clearing + Send + Sync>,
 }
 
-/// The caches of a process. Clones are the same list.
+/// The caches of a process. Clones share the list.
 #[derive(Clone)]
 pub(crate) struct Caches {
     list: Arc<RwLock<Vec<Cached>>>,
@@ -62,7 +58,7 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    /// None yet; their figures are in this registry.
+    /// An empty list, with metrics in this registry.
     pub(crate) fn new(registry: &Registry) -> anyhow::Result<Self> {
         let clears = IntCounterVec::new(
             Opts::new(
@@ -77,15 +73,15 @@ impl Caches {
         };
         registry
             .register(Box::new(caches.clears.clone()))
-            .context("the metrics of caches clash")?;
+            .context("duplicate metrics of caches")?;
         registry
             .register(Box::new(Figures::new(caches.clone())?))
-            .context("the metrics of caches clash")?;
+            .context("duplicate metrics of caches")?;
         Ok(caches)
     }
 
-    /// Adds a cache that is empty when `clear` returns. `clear` also has to see to it that what is being read at that
-    /// moment does not enter the cache afterwards. The name of the report does not matter.
+    /// Adds a cache that is empty when `clear` returns. `clear` also has to prevent that a read in progress fills the
+    /// cache afterwards. The name in the report is ignored.
     pub(crate) fn add(
         &self,
         name: CacheName,
@@ -98,8 +94,8 @@ impl Caches {
         });
     }
 
-    /// Adds a cache that holds nothing from before when what `clear` gives has ended without an error. After an error
-    /// it may still.
+    /// Adds a cache that holds no old entry once the future of `clear` has ended without an error. After an error it
+    /// may.
     pub(crate) fn add_read_again<F>(
         &self,
         name: CacheName,
@@ -113,7 +109,7 @@ impl Caches {
             report: Arc::new(report),
             clear: Arc::new(move || Box::pin(clear())),
         };
-        // Shown as never emptied until it is.
+        // Exported before the first clear.
         self.clears.with_label_values(&[name.as_str()]);
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         list.retain(|known| known.name != name);
@@ -125,7 +121,6 @@ impl Caches {
         list.clone()
     }
 
-    /// How each is doing.
     pub(crate) fn reports(&self) -> Vec<CacheReport> {
         let list = self.list();
         let reports = list.iter().map(|cached| CacheReport {
@@ -135,8 +130,7 @@ impl Caches {
         reports.collect()
     }
 
-    /// Empties all of them, side by side; `false` when one of them may still hold something from before, which is then
-    /// in the log.
+    /// Clears all caches concurrently; `false` if one may still hold an old entry, which is then logged.
     pub(crate) async fn clear(&self) -> bool {
         let list = self.list();
         let cleared = list.iter().map(async |cached| {
@@ -144,7 +138,7 @@ impl Caches {
             match &outcome {
                 Ok(()) => self.clears.with_label_values(&[cached.name.as_str()]).inc(),
                 Err(error) => {
-                    tracing::warn!(error.message = %error, cache.name = cached.name.as_str(), "a cache could not be read again; it is as soon as that can be done");
+                    tracing::warn!(error.message = %error, cache.name = cached.name.as_str(), "a cache could not be reloaded; it is reloaded as soon as possible");
                 }
             }
             outcome.is_ok()
@@ -154,14 +148,14 @@ impl Caches {
     }
 }
 
-/// What `/metrics` shows of caches, asked of them at each scrape.
+/// Metrics of caches, collected at each scrape.
 struct Figures {
     caches: Caches,
     entries: IntGaugeVec,
     used_bytes: IntGaugeVec,
     hits: IntCounterVec,
     misses: IntCounterVec,
-    /// Scrapes one after the other: counters are set anew in each.
+    /// One scrape at a time, because each sets the counters again.
     turn: Mutex<()>,
 }
 

@@ -10,7 +10,7 @@ use crate::admin::{self, AdminCommand};
 use crate::config::Config;
 use crate::jobs::{self, JobsCommand};
 use crate::serve::role::Role;
-use crate::{bench, health, logs, moving, serve};
+use crate::{health, logs, moving, serve};
 
 /// Observability backend for teams that run AI agents: events in, runs and costs out.
 #[derive(Parser)]
@@ -22,33 +22,33 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs everything in one process on one port.
+    /// Runs all tiers in one process on one port.
     Serve(ServeArgs),
-    /// Runs the tier that takes events into Kafka; any number of processes.
+    /// Runs the tier that receives events and appends them to Kafka; any number of processes.
     Ingest(ServeArgs),
-    /// Runs the tier that makes rows in ClickHouse of the events in Kafka; any number of processes.
+    /// Runs the tier that folds events from Kafka into rows in ClickHouse; any number of processes.
     Processor(ServeArgs),
-    /// Runs the tier that reads from ClickHouse and administers; any number of processes.
+    /// Runs the tier that serves reads, administration and the web UI; any number of processes.
     Query(ServeArgs),
-    /// Applies the migrations of the tables and makes the first credentials (`serve` does it by itself).
+    /// Applies the migrations of the tables and creates the first credentials (`serve` does both itself).
     Migrate(SettingsArgs),
-    /// Writes everything a stopped standalone server accepted into a file, for `replay`.
+    /// Writes all events of a stopped standalone server to a file, for `replay`.
     ExportLog {
-        /// Where to write it
+        /// File to write
         file: PathBuf,
         #[command(flatten)]
         settings: SettingsArgs,
     },
-    /// Appends what `export-log` wrote to the log of these settings; repeat it to go on after an interruption.
+    /// Appends a file of `export-log` to the log of these settings; repeat it to resume after an interruption.
     Replay {
         #[command(flatten)]
         what: moving::ReplayArgs,
         #[command(flatten)]
         settings: SettingsArgs,
     },
-    /// Says which settings are in force, where they come from and what is wrong with them.
+    /// Prints the effective settings with their sources, and all errors in them.
     CheckConfig(SettingsArgs),
-    /// Asks the running process of these settings how it is; exit code 1 if it is not well.
+    /// Probes the running process of these settings; exit code 1 if it is unhealthy.
     Health {
         #[command(flatten)]
         asked: health::HealthArgs,
@@ -58,45 +58,43 @@ enum Command {
     /// API keys of projects: they report events and read runs.
     #[command(subcommand)]
     Key(admin::KeyCommand),
-    /// Tokens of people and operators.
+    /// Tokens of users and operators.
     #[command(subcommand)]
     Token(admin::TokenCommand),
-    /// Projects: whose data is kept apart.
+    /// Projects: tenants with separate data, keys and retention.
     #[command(subcommand)]
     Project(admin::ProjectCommand),
-    /// Prices of models: what their tokens cost.
+    /// Prices of models per token.
     #[command(subcommand)]
     Price(admin::PriceCommand),
     /// Builds of applications, and the processes that can be started in them.
     #[command(subcommand)]
     Process(admin::ProcessCommand),
-    /// Prices runs again after a change of the price table.
+    /// Recomputes the costs of runs after a change of the price table.
     Recalculate(jobs::RecalculateArgs),
-    /// Drops what is older than its project keeps (the server does it by itself every day).
+    /// Drops data older than its project keeps (the server does it every day).
     Retention(jobs::RetentionArgs),
-    /// Folds the stored events again into a new table of runs and puts it in place.
+    /// Rebuilds the table of runs from the stored events.
     Rebuild(jobs::RebuildArgs),
-    /// Folds the stored events again and says what differs; exit code 1 if anything does.
+    /// Compares the table of runs with the stored events; exit code 1 if anything differs.
     Check(jobs::CheckArgs),
-    /// Long work of the server: how far it is, and ending it.
+    /// Jobs of the server: list, follow and cancel them.
     #[command(subcommand)]
     Job(jobs::JobCommand),
-    /// What was accepted and cannot be processed.
+    /// Dead letters: accepted records that could not be processed.
     #[command(subcommand)]
     DeadLetter(admin::DeadLetterCommand),
-    /// Lists and clears what the processes keep in memory.
+    /// Caches of all processes: list and clear them.
     #[command(subcommand)]
     Cache(admin::CacheCommand),
-    /// Scans the platform: which services there are, how they are, what changed and what to do.
+    /// Scans the platform: state of its services, changes and recommended actions.
     Discover(admin::DiscoverArgs),
-    /// Puts load on a running server and says what it made of it.
-    Bench(bench::BenchArgs),
-    /// The embedded engine; started by `serve` as its child.
+    /// The embedded engine; a child process of `serve`.
     #[command(hide = true)]
     Engine,
 }
 
-/// Flags that stand for settings; each wins over the environment and the file.
+/// Flags that stand for settings; each takes precedence over the environment and the file.
 #[derive(Args)]
 struct SettingsArgs {
     /// Settings file [default: spindle.toml, if there is one]
@@ -141,7 +139,7 @@ impl SettingsArgs {
     }
 }
 
-/// Runs the command of the command line. Whatever fails is told in one line on standard error.
+/// Runs the command. An error is printed as one line on standard error.
 pub(crate) fn run() -> ExitCode {
     serve::folder::private::set_umask();
     match dispatch(Cli::parse().command) {
@@ -197,7 +195,6 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::DeadLetter(command) => admin::run_dead_letter(command)?,
         Command::Cache(command) => admin::run_cache(command)?,
         Command::Discover(args) => admin::run_discover(args)?,
-        Command::Bench(args) => serve::runtime(0)?.block_on(bench::run(args))?,
         Command::Engine => return Ok(serve::engine::child()),
     }
     Ok(ExitCode::SUCCESS)

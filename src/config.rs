@@ -1,6 +1,6 @@
-//! The settings: one plain struct per part, read once, checked whole.
+//! The settings: one plain struct per part, read once, validated as a whole.
 //!
-//! `spindle.default.toml` is compiled in and is where the defaults are; it cannot drift from them.
+//! `spindle.default.toml` is compiled in and contains the defaults, so the two cannot diverge.
 
 pub(crate) mod auth;
 pub(crate) mod kafka;
@@ -22,22 +22,19 @@ use ingest::IngestConfig;
 use processor::ProcessorConfig;
 use query::IdentityConfig;
 use query::platform::headers::Origins;
-use store::Compression;
-use store::config::Secret;
-use store::replicas::REPLICAS_MAX;
+use store::{Compression, REPLICAS_MAX, Secret};
 
+use crate::listener::HttpConfig;
+use crate::listener::pace::PaceLimits;
 use crate::logs::{self, Format, LogsConfig};
-use crate::serve::http::HttpConfig;
-use crate::serve::http::pace::PaceLimits;
 use kafka::KafkaSettings;
 use reader::{Reader, Shown};
 
 /// The commented default file.
 pub(crate) const DEFAULT_FILE: &str = include_str!("../spindle.default.toml");
-/// Read when it exists and no other file is named.
+/// Used if it exists and no other file is named.
 const USUAL_FILE: &str = "spindle.toml";
 
-/// Everything that can be set.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) server: ServerConfig,
@@ -46,32 +43,30 @@ pub(crate) struct Config {
     pub(crate) clickhouse: ClickHouseConfig,
     pub(crate) engine: EngineSettings,
     pub(crate) log: EmbeddedConfig,
-    /// The log's topics, if it is not the embedded one.
+    /// The log's topics; `None` for the embedded log.
     pub(crate) kafka: Option<KafkaSettings>,
     pub(crate) ingest: IngestConfig,
-    /// Age up to which a snapshot of the API keys is used; zero uses none.
+    /// Age up to which a snapshot of the API keys is used; zero for never.
     pub(crate) snapshot_max_age: Duration,
     pub(crate) processor: ProcessorConfig,
-    /// Minute of the day, UTC, at which retention runs; never without one.
+    /// Minute of the day, UTC, at which retention runs; `None` for never.
     pub(crate) retention_minute: Option<u32>,
-    /// The identity provider whose tokens are good, if there is one.
+    /// The trusted identity provider.
     pub(crate) identity: Option<IdentityConfig>,
-    /// How long somebody stays signed in.
     pub(crate) session_lifetime: Duration,
     /// Failed look-ups of credentials per client address and minute; 0 for no limit.
     pub(crate) failures_per_minute: u32,
-    /// Whose pages may start processes.
+    /// Origins whose pages may start processes.
     pub(crate) allowed_origins: Origins,
-    /// What a scan of the platform looks at.
     pub(crate) scan: query::platform::scan::ScanConfig,
 }
 
-/// The ClickHouse in use. Address, user, password and database count only without the embedded engine.
+/// The ClickHouse in use. URL, user, password and database are ignored with the embedded engine.
 #[derive(Clone, Debug)]
 pub(crate) struct ClickHouseConfig {
-    /// Replicas of a server to use instead of the embedded engine; none for the engine.
+    /// Replicas of a server; empty for the embedded engine.
     pub(crate) urls: Vec<String>,
-    /// The cluster on which tables are made, if any.
+    /// The cluster on which tables are created, if any.
     pub(crate) cluster: Option<String>,
     pub(crate) user: String,
     pub(crate) password: Secret,
@@ -83,29 +78,27 @@ pub(crate) struct ClickHouseConfig {
     pub(crate) max_connections: usize,
 }
 
-/// The embedded engine.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineSettings {
-    /// Its library; looked for in the usual places when not given.
+    /// The engine's library; `None` for the usual paths.
     pub(crate) library: Option<PathBuf>,
-    /// Memory it may use; `None` leaves it to the store.
+    /// Memory limit; `None` for the store's default.
     pub(crate) memory_bytes: Option<u64>,
 }
 
-/// How `/metrics` is read.
+/// Access to `/metrics`.
 #[derive(Clone, Debug)]
 pub(crate) struct MetricsConfig {
-    /// A listener of its own, if it has one.
+    /// A separate listener.
     pub(crate) listen: Option<SocketAddr>,
-    /// What a reader has to show, and who does sees the ids of projects; empty for nothing.
+    /// The token that readers need, and that shows the ids of projects; empty for none.
     pub(crate) token: Secret,
 }
 
-/// The process and its port.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerConfig {
     pub(crate) listen: SocketAddr,
-    /// Where others reach this process, if not where it listens.
+    /// The URL for other processes, if it differs from `listen`.
     pub(crate) public_url: Option<String>,
     pub(crate) data_dir: PathBuf,
     /// Worker threads; 0 means one per core.
@@ -114,7 +107,7 @@ pub(crate) struct ServerConfig {
 }
 
 impl Config {
-    /// Reads every layer. `file` is the file the user named, if any; `flags` are keys with the text given.
+    /// Reads every layer. `file` is the file that the user named, if any; `flags` are keys with their texts.
     pub(crate) fn load(
         file: Option<&Path>,
         flags: BTreeMap<String, String>,
@@ -254,7 +247,7 @@ fn read_metrics(from: &mut Reader) -> MetricsConfig {
 fn read_clickhouse(from: &mut Reader) -> ClickHouseConfig {
     let urls = from.list("clickhouse.url");
     for url in &urls {
-        // The client is built without TLS: said here, and not at the first question.
+        // The client is built without TLS: reported here, not at the first query.
         if !url.starts_with("http://") {
             from.fault(format!(
                 "`clickhouse.url` is \"{url}\", but must be like \"http://host:8123\", or empty; https is not spoken"
@@ -370,7 +363,7 @@ fn read_processor(from: &mut Reader) -> ProcessorConfig {
             from.number("processor.poison_stop_records", 1..=1_000_000),
         )
         .unwrap_or(u32::MAX),
-        limits: processor::slices::Limits::default(),
+        ..ProcessorConfig::default()
     }
 }
 
@@ -421,7 +414,7 @@ mod tests {
     #[test]
     fn the_default_file_holds_every_key_and_no_other() {
         let (_, shown) = defaults();
-        // Given as the user's file, its unknown keys would be faults.
+        // Passed as the user's file, so that its unknown keys are faults.
         let mut reader = Reader::new(DEFAULT_FILE, DEFAULT_FILE, [], BTreeMap::new());
         Config::read(&mut reader);
         assert_eq!(reader.finish().unwrap().len(), shown.len());

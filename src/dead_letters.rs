@@ -1,7 +1,7 @@
-//! Dead letters as administrators see them: listed from their log, and put into the log of events again.
+//! Administration of dead letters: listed from their log, and appended to the log of events again.
 //!
-//! Which ones were redriven is kept in the tables, after they are durable in the log of events: a crash between the two
-//! has them redriven once more, which the identities of events make harmless.
+//! The tables store which ones were redriven, after they are durable in the log of events: after a crash between the
+//! two they are redriven again, which the identities of events make harmless.
 
 mod letter;
 mod marks;
@@ -14,27 +14,26 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use eventlog::{Bounds, Fetch, Log, LogError, Position, StoredRecord};
 use prometheus::{IntCounter, Registry};
-use query::{DeadLetters, Letter, LetterPage, LetterPlace, Redrive, Redriven};
-use schemas::fault::Fault;
+use query::{DeadLetterId, DeadLetterPage, DeadLetterRecord, DeadLetters, Redrive, Redriven};
+use schemas::api_error::ApiError;
 use store::{Store, StoreError};
 use tokio::sync::Mutex;
 
 use marks::{Block, Marks};
 
-/// Bytes of payload in one page, or one request of a redrive, beyond which no further letter is read (X1).
+/// Bytes of payload in one page, or in one request of a redrive, beyond which no further dead letter is read (X1).
 const BYTES: usize = 16 << 20;
-/// Letters that one request of a redrive takes on (X1); there may be more, then it is asked again.
+/// Dead letters in one request of a redrive (X1); the client repeats the request for the rest.
 const LETTERS_PER_REDRIVE: usize = 1000;
-/// How long one request of a redrive goes on to further letters, so that whoever asked gets an answer.
+/// Time after which one request of a redrive begins no further dead letter, so that the client gets a response.
 const REDRIVE_TIME: Duration = Duration::from_secs(10);
-/// How long one read waits for records that are known to be there.
+/// How long one read waits for records that are known to exist.
 const READ_WAIT: Duration = Duration::from_secs(1);
-/// How long a request may take for reading before its log counts as away.
+/// How long a request may read before the log counts as away.
 const READ_TIME: Duration = Duration::from_secs(10);
-/// Seconds after which to ask again when a log or the tables cannot be had.
+/// `Retry-After` when a log or the tables are away, in seconds.
 const RETRY_S: u32 = 5;
 
-/// The dead letters of a deployment.
 pub(crate) struct Letters {
     log: Arc<dyn Log>,
     events: Arc<dyn Log>,
@@ -44,7 +43,6 @@ pub(crate) struct Letters {
     redriven_events: IntCounter,
 }
 
-/// Why a request cannot be answered.
 #[derive(Debug, thiserror::Error)]
 enum LettersError {
     #[error(transparent)]
@@ -55,7 +53,7 @@ enum LettersError {
     Slow,
 }
 
-impl From<LettersError> for Fault {
+impl From<LettersError> for ApiError {
     fn from(error: LettersError) -> Self {
         let is_retryable = match &error {
             LettersError::Log(error) => error.is_retryable(),
@@ -64,15 +62,15 @@ impl From<LettersError> for Fault {
         };
         if is_retryable {
             tracing::warn!(error.message = %error, "dead letters cannot be had for now");
-            return Fault::unavailable("the log or the database is away; try again", RETRY_S);
+            return ApiError::unavailable("the log or the database is away; try again", RETRY_S);
         }
         tracing::error!(error.message = %error, "dead letters cannot be had");
-        Fault::internal()
+        ApiError::internal()
     }
 }
 
 impl Letters {
-    /// The letters of this log, redriven to that of the events.
+    /// Reads from `dead_letters`, and redrives to `events`.
     pub(crate) fn new(
         log: Arc<dyn Log>,
         events: Arc<dyn Log>,
@@ -93,15 +91,15 @@ impl Letters {
         })
     }
 
-    /// Where letters are, by partition.
+    /// Offsets of dead letters, by partition.
     async fn bounds(&self) -> Result<Vec<Bounds>, LettersError> {
         let mut bounds = self.log.bounds().await?;
         bounds.sort_unstable_by_key(|bounds| bounds.partition);
         Ok(bounds)
     }
 
-    /// Letters of one partition from an offset to the end as it was asked for: at most so many, and about [`BYTES`].
-    /// The offset with which to go on comes with them.
+    /// Dead letters of one partition from an offset to the requested end: at most `limit`, and about [`BYTES`]; and the
+    /// offset to continue from.
     async fn read(
         &self,
         within: Bounds,
@@ -138,7 +136,7 @@ impl Letters {
         Ok((records, next))
     }
 
-    /// Puts these into the log of events, then marks them. Those that it can never take are told.
+    /// Appends these to the log of events, then marks them. Dead letters that can never be appended are reported.
     async fn put_back(
         &self,
         records: Vec<StoredRecord>,
@@ -155,8 +153,8 @@ impl Letters {
                     self.redriven_events.inc_by(events);
                     kept.push(stored.position);
                 }
-                Err(LogError::TooLarge { .. }) => done.left.push(letter::place(stored.position)),
-                // What is durable by now has to be remembered first.
+                Err(LogError::TooLarge { .. }) => done.left.push(letter::id(stored.position)),
+                // What is durable by now has to be marked first.
                 Err(error) => {
                     failed = Some(error);
                     break;
@@ -184,7 +182,7 @@ impl Letters {
                     return Ok(());
                 }
                 within.begin = offset;
-                // Not beyond what the marks at hand are about.
+                // Not beyond the loaded marks.
                 let part = Bounds {
                     end: within.end.min(block.end()),
                     ..within
@@ -199,28 +197,27 @@ impl Letters {
         Ok(())
     }
 
-    async fn redrive_these(
+    async fn redrive_named(
         &self,
-        places: Vec<LetterPlace>,
+        ids: Vec<DeadLetterId>,
         done: &mut Redriven,
     ) -> Result<(), LettersError> {
         let bounds = self.bounds().await?;
         let mut bytes = 0;
-        for place in places {
+        for id in ids {
             let within = bounds.iter().find(|bounds| {
-                bounds.partition == place.partition
-                    && (bounds.begin..bounds.end).contains(&place.offset)
+                bounds.partition == id.partition && (bounds.begin..bounds.end).contains(&id.offset)
             });
             if bytes >= BYTES {
-                // Nothing is lost: whoever named it names it again.
+                // Nothing is lost: the client can name it again.
                 done.is_more = true;
                 return Ok(());
             }
             let found = match within {
                 Some(within) => {
                     let one = Bounds {
-                        begin: place.offset,
-                        end: place.offset + 1,
+                        begin: id.offset,
+                        end: id.offset + 1,
                         ..*within
                     };
                     self.read(one, 1).await?.0
@@ -228,7 +225,7 @@ impl Letters {
                 None => Vec::new(),
             };
             if found.is_empty() {
-                done.left.push(place);
+                done.left.push(id);
             }
             bytes += found
                 .iter()
@@ -242,8 +239,12 @@ impl Letters {
 
 #[async_trait]
 impl DeadLetters for Letters {
-    async fn list(&self, from: Option<LetterPlace>, limit: usize) -> Result<LetterPage, Fault> {
-        let mut page = LetterPage::default();
+    async fn list(
+        &self,
+        from: Option<DeadLetterId>,
+        limit: usize,
+    ) -> Result<DeadLetterPage, ApiError> {
+        let mut page = DeadLetterPage::default();
         let mut bytes = 0;
         for mut within in self.bounds().await? {
             if let Some(from) = from {
@@ -258,7 +259,7 @@ impl DeadLetters for Letters {
                 continue;
             }
             if page.letters.len() >= limit || bytes >= BYTES {
-                page.next = Some(letter::place(Position {
+                page.next = Some(letter::id(Position {
                     partition: within.partition,
                     offset: within.begin,
                 }));
@@ -277,14 +278,14 @@ impl DeadLetters for Letters {
                         .map_err(LettersError::from)?,
                 };
                 bytes += stored.record.payload.len();
-                page.letters.push(Letter {
+                page.letters.push(DeadLetterRecord {
                     is_redriven: known.has(offset),
                     ..letter::read(stored)
                 });
                 block = Some(known);
             }
             if next < within.end {
-                page.next = Some(letter::place(Position {
+                page.next = Some(letter::id(Position {
                     partition: within.partition,
                     offset: next,
                 }));
@@ -294,12 +295,12 @@ impl DeadLetters for Letters {
         Ok(page)
     }
 
-    async fn redrive(&self, which: Redrive) -> Result<Redriven, Fault> {
+    async fn redrive(&self, which: Redrive) -> Result<Redriven, ApiError> {
         let _turn = self.turn.lock().await;
         let mut done = Redriven::default();
         match which {
             Redrive::All => self.redrive_all(&mut done).await?,
-            Redrive::These(places) => self.redrive_these(places, &mut done).await?,
+            Redrive::Named(ids) => self.redrive_named(ids, &mut done).await?,
         }
         tracing::info!(
             dead_letters.letters = done.letters,

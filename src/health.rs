@@ -1,5 +1,4 @@
-//! `spindle health`: asks the process of the same settings how it is. Containers without a shell have nothing else
-//! to ask with.
+//! `spindle health`: probes the process with the same settings. Containers without a shell have no other way.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -7,18 +6,17 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 
-/// How long the process may take to answer: well within the ten seconds after which a check usually counts as failed.
+/// Time for a response: well within the ten seconds after which a check usually counts as failed.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// What is asked.
 #[derive(Args)]
 pub(crate) struct HealthArgs {
-    /// Asks whether every part works, not only whether the process answers
+    /// Check every part, not only whether the process answers
     #[arg(long)]
     pub(crate) ready: bool,
 }
 
-/// Returns when the process that listens on this address is well, and fails with what it says otherwise.
+/// Returns when the process that listens on this address is healthy, and fails with its message otherwise.
 pub(crate) async fn ask(listen: SocketAddr, args: &HealthArgs) -> anyhow::Result<()> {
     let path = if args.ready { "ready" } else { "live" };
     let url = format!("http://{}/health/{path}", reachable(listen));
@@ -38,7 +36,7 @@ pub(crate) async fn ask(listen: SocketAddr, args: &HealthArgs) -> anyhow::Result
     Ok(())
 }
 
-/// Where a process that listens on this address is reached from its own machine.
+/// The address for clients on the same machine.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

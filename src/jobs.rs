@@ -1,6 +1,6 @@
-//! The commands for long work: they ask the running server for a job and follow it.
+//! The commands for long work: they create a job on the running server and follow it.
 //!
-//! The job is the server's: Ctrl-C, or a connection that breaks, ends the following and not the work.
+//! The job runs on the server: Ctrl-C, or a broken connection, ends the following and not the job.
 
 mod progress;
 
@@ -15,11 +15,11 @@ use crate::admin::print;
 use crate::admin::server::{Access, Ask, Server};
 use progress::Progress;
 
-/// How often a job is looked at while it is followed.
+/// Polling interval of a followed job.
 const LOOK_INTERVAL: Duration = Duration::from_millis(300);
-/// How long a server may be away while its job is followed: it may be starting again.
+/// How long a server may be away while its job is followed: it may be restarting.
 const AWAY_MAX: Duration = Duration::from_secs(60);
-/// Exit code after Ctrl-C, as shells have it.
+/// Exit code after Ctrl-C, by the convention of shells.
 const INTERRUPTED: u8 = 130;
 
 #[derive(Args)]
@@ -39,7 +39,7 @@ pub(crate) struct RecalculateArgs {
     /// Only runs of this project
     #[arg(long)]
     project: Option<String>,
-    /// Say what it would cost and change nothing
+    /// Report what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -48,10 +48,10 @@ pub(crate) struct RecalculateArgs {
 
 #[derive(Args)]
 pub(crate) struct RetentionArgs {
-    /// Say what would go and drop nothing
+    /// Report what would be dropped, and drop nothing
     #[arg(long)]
     dry_run: bool,
-    /// Count ages from the server's clock even if it went forward by more than a day
+    /// Count ages from the server's clock even if it jumped forward by more than a day
     #[arg(long)]
     trust_clock: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) struct CheckArgs {
 pub(crate) enum JobCommand {
     /// Lists the newest jobs.
     List {
-        /// How many
+        /// Maximum number to list
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
         #[command(flatten)]
@@ -87,13 +87,13 @@ pub(crate) enum JobCommand {
     Show {
         /// Identifier of the job
         id: String,
-        /// Wait until it is over
+        /// Follow the job until it ends
         #[arg(long)]
         follow: bool,
         #[command(flatten)]
         access: Access,
     },
-    /// Ends a job; what it changed until then stays.
+    /// Cancels a job; its changes until then stay.
     Cancel {
         /// Identifier of the job
         id: String,
@@ -102,7 +102,6 @@ pub(crate) enum JobCommand {
     },
 }
 
-/// Any of the commands here.
 pub(crate) enum JobsCommand {
     Recalculate(RecalculateArgs),
     Retention(RetentionArgs),
@@ -111,7 +110,7 @@ pub(crate) enum JobsCommand {
     Job(JobCommand),
 }
 
-/// Asks the server; for work, follows it to its end.
+/// Runs a command; follows a created job to its end.
 pub(crate) fn run(command: JobsCommand) -> anyhow::Result<ExitCode> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -165,7 +164,7 @@ async fn dispatch(command: JobsCommand) -> anyhow::Result<ExitCode> {
 fn path(id: &str) -> anyhow::Result<String> {
     let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if id.is_empty() || !id.bytes().all(is_id) {
-        bail!("`{id}` is no job: use an identifier that `spindle job list` shows");
+        bail!("`{id}` is not a job id: use an id from `spindle job list`");
     }
     Ok(format!("/api/internal/jobs/{id}"))
 }
@@ -175,7 +174,7 @@ async fn begin(at: &str, body: Value, access: &Access) -> anyhow::Result<ExitCod
     followed(job, access).await
 }
 
-/// Follows a job to its end, or until Ctrl-C. Jobs are kept as the server writes them, for the digits of costs.
+/// Follows a job to its end, or until Ctrl-C. Jobs stay JSON text, to keep the digits of costs.
 async fn followed(job: String, access: &Access) -> anyhow::Result<ExitCode> {
     let shown: Value = serde_json::from_str(&job)?;
     let id = shown["job_id"].as_str().unwrap_or_default().to_owned();
@@ -192,7 +191,7 @@ async fn followed(job: String, access: &Access) -> anyhow::Result<ExitCode> {
             })
         }
         _ = tokio::signal::ctrl_c() => {
-            eprintln!("\njob {id} goes on in the server: `spindle job show --follow {id}` shows how far it is, `spindle job cancel {id}` ends it");
+            eprintln!("\njob {id} continues on the server: `spindle job show --follow {id}` follows it, `spindle job cancel {id}` cancels it");
             Ok(ExitCode::from(INTERRUPTED))
         }
     }
@@ -214,7 +213,7 @@ async fn follow(mut text: String, access: &Access) -> anyhow::Result<String> {
                 seen = Instant::now();
             }
             Err(error) if seen.elapsed() > AWAY_MAX => return Err(error),
-            // Starting again, or the database is: the job goes on afterwards.
+            // The server or the database is restarting: the job continues afterwards.
             Err(_) => {}
         }
     }

@@ -1,10 +1,9 @@
-//! Structured logs on standard error: text for people, JSON for machines.
+//! Structured logs on standard error: text for terminals, JSON for machines.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// How a log line is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     #[default]
@@ -12,7 +11,6 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What is logged, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct LogsConfig {
     pub(crate) format: Format,
@@ -20,14 +18,14 @@ pub(crate) struct LogsConfig {
     pub(crate) filter: String,
 }
 
-/// Whether `filter` can be understood; the reason if not.
+/// Fails with the reason why `filter` is invalid.
 pub(crate) fn check_filter(filter: &str) -> Result<(), String> {
     EnvFilter::try_new(filter)
         .map(drop)
         .map_err(|error| error.to_string())
 }
 
-/// Starts logging. Standard output stays free for what a command is asked to print.
+/// Starts logging. Standard output is reserved for the output of commands.
 pub(crate) fn start(config: &LogsConfig) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.filter)?;
     let lines = tracing_subscriber::fmt()

@@ -1,5 +1,5 @@
 //! The one binary. Everything here is wiring: the work is in the crates `ingest`, `processor`, `query`, `eventlog`,
-//! `store` and `schemas`; `ARCHITECTURE.md` says how they fit together.
+//! `store` and `schemas`; `ARCHITECTURE.md` describes how they fit together.
 //!
 //! Start reading at [`cli`], which names every command, then [`serve`].
 
@@ -7,14 +7,13 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod admin;
-mod bench;
 mod caches;
 mod cli;
 mod config;
-mod control;
 mod dead_letters;
 mod health;
 mod jobs;
+mod listener;
 mod logs;
 mod moving;
 mod serve;
@@ -22,3 +21,7 @@ mod serve;
 fn main() -> std::process::ExitCode {
     cli::run()
 }
+
+#[cfg(test)]
+#[path = "../tests/golden/golden.rs"]
+mod golden;

@@ -1,8 +1,7 @@
-//! Moving a deployment: everything that was accepted into one file, and out of it into another deployment's log.
+//! Moving a deployment: writes everything that was accepted into one file, and appends it to another deployment's log.
 //!
-//! The file holds what the log held: records of accepted events, which the other deployment processes as if they came
-//! from clients. Events are identified, so that taking one twice changes nothing (P2), and both commands can be
-//! repeated.
+//! The file contains records of accepted events, which the other deployment processes like events of clients. Events
+//! are identified, so repeating one changes nothing (P2), and both commands can be repeated.
 
 mod export;
 mod file;

@@ -1,27 +1,25 @@
-//! A running server: every tier in one process, or one of them, wired together and ended in order.
+//! A running server: every tier in one process, or one of them, wired together and stopped in order.
 //!
-//! [`role::Role`] says which tiers a process is; everything else is the same in all of them. The listener opens first, so that health can be asked from the beginning. Reporting begins once the log is open
-//! and credentials can be looked up; reading once the tables are migrated. From then on parts come and go (the
-//! engine is started again, the disk fills) without the others: `health` says which.
+//! [`role::Role`] decides which tiers a process runs; everything else is the same in all of them. The listener opens
+//! first, so that health checks work from the beginning. Reports are accepted once the log is open and credentials can
+//! be looked up, reads once the tables are migrated. From then on parts fail and recover independently (the engine
+//! restarts, the disk fills); `health` shows which.
 
 mod access;
 mod api;
 mod bodies;
 mod changes;
+mod deployment;
 mod document;
 pub(crate) mod engine;
 pub(crate) mod folder;
 mod full_disk;
 pub(crate) mod health;
-pub(crate) mod http;
 mod infrastructure;
 mod late_log;
 mod metered;
 pub(crate) mod migrate;
 pub(crate) mod parts;
-mod paths;
-mod presence;
-mod process_metrics;
 mod processing;
 mod reports;
 pub(crate) mod role;
@@ -34,26 +32,30 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use control::{Barrier, BarrierDriver};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::listener;
+use crate::listener::connections::HttpMetrics;
+use crate::listener::routes::Routes;
 use engine::EngineSlot;
 use folder::DataFolder;
 use health::Health;
-use http::connections::HttpMetrics;
+
 use metered::Metered;
 use parts::Parts;
 use role::Role;
 
-/// How long threads that are still busy at the end are waited for.
+/// How long to wait for busy threads at the end.
 const THREADS_END_WITHIN: Duration = Duration::from_secs(2);
-/// Connections to the listener of the metrics: some readers, each with a few.
+/// Connections to the metrics listener: some readers, each with a few.
 const METRICS_CONNECTIONS: usize = 32;
 
-/// What the parts of a running server share.
+/// Shared by the parts of a running server.
 #[derive(Clone)]
 pub(crate) struct Running {
     role: Role,
@@ -61,16 +63,16 @@ pub(crate) struct Running {
     metered: Metered,
     health: Health,
     engine: EngineSlot,
-    /// Everything ends.
+    /// Stops everything.
     stop: CancellationToken,
 }
 
-/// Serves what the role is for until told to stop.
+/// Serves the role's tiers until stopped.
 pub(crate) fn run(mut config: Config, role: Role) -> anyhow::Result<()> {
     let started = Instant::now();
     role.check(&config)?;
     let http = &mut config.server.http;
-    http.max_connections = http::files::fitting(http.max_connections)?;
+    http.max_connections = listener::files::fitting(http.max_connections)?;
     let folder = match role.has_folder() {
         true => Some(DataFolder::take(&config.server.data_dir)?),
         false => None,
@@ -89,12 +91,12 @@ pub(crate) fn run(mut config: Config, role: Role) -> anyhow::Result<()> {
         };
         serve(&running, folder.as_ref(), started).await
     });
-    // Everything that has to end has ended: what still holds a thread must not hold the process.
+    // Everything that has to end has ended: a remaining thread must not hold up the process.
     runtime.shutdown_timeout(THREADS_END_WITHIN);
     outcome
 }
 
-/// Worker threads; 0 means one per core.
+/// `workers` of 0 means one per core.
 pub(crate) fn runtime(workers: usize) -> anyhow::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if workers != 0 {
@@ -130,13 +132,14 @@ async fn serve_parts(
         .with_context(|| format!("cannot listen on {listen}"))?;
     let address = listener.local_addr()?;
     let url = format!("http://{address}");
-    let gate = api::Gate::new(running);
+    let routes = Routes::new(api::early(running));
     let metrics = HttpMetrics::register(&running.metered.own)?;
     serve_metrics(running, &metrics).await?;
-    let http = http::serve(
+    let http = listener::serve(
         listener,
-        gate.clone(),
-        (running.config.server.http.clone(), metrics),
+        routes.clone(),
+        running.config.server.http.clone(),
+        metrics,
         running.stop.clone(),
     );
     let http = tokio::spawn(http);
@@ -153,14 +156,15 @@ async fn serve_parts(
         };
         match opened {
             Ok(Some(parts)) => {
-                gate.open(parts.router.clone());
-                run_parts(running, folder, parts, http, (&url, started)).await
+                routes.open(parts.router.clone());
+                let address = Announced { url: &url, started };
+                run_parts(running, folder, parts, http, address).await
             }
             Ok(None) => ended(running, http).await,
             Err(error) => ended(running, http).await.and(Err(error)),
         }
     };
-    // The address first: who waits for the line above reads it.
+    // The address first: the process that waits for the line above reads it.
     let ((), outcome) = tokio::join!(announced, work);
     if let Some(folder) = folder {
         folder.withdraw();
@@ -169,7 +173,7 @@ async fn serve_parts(
     outcome
 }
 
-/// Opens the listener of the metrics, if they have one of their own. It ends with the process: nobody waits for it.
+/// Opens the separate listener of the metrics, if configured. It ends with the process, without a join.
 async fn serve_metrics(running: &Running, metrics: &HttpMetrics) -> anyhow::Result<()> {
     let Some(listen) = running.config.metrics.listen else {
         return Ok(());
@@ -178,69 +182,97 @@ async fn serve_metrics(running: &Running, metrics: &HttpMetrics) -> anyhow::Resu
         .await
         .with_context(|| format!("cannot listen on {listen} for the metrics"))?;
     let address = listener.local_addr()?;
-    let config = http::HttpConfig {
+    let config = listener::HttpConfig {
         max_connections: METRICS_CONNECTIONS,
         max_connections_per_address: METRICS_CONNECTIONS,
         ..running.config.server.http.clone()
     };
-    let gate = api::Gate::of(api::metrics(running));
+    let routes = Routes::new(api::metrics(running));
     let stop = running.stop.clone();
-    tokio::spawn(http::serve(listener, gate, (config, metrics.clone()), stop));
+    tokio::spawn(listener::serve(
+        listener,
+        routes,
+        config,
+        metrics.clone(),
+        stop,
+    ));
     tracing::info!(metrics.address = %address, "metrics");
     Ok(())
 }
 
-/// From open parts to the end: gets the tables ready, processes, and ends in the order in which nothing is lost.
+/// What a server prints when it is ready.
+#[derive(Clone, Copy)]
+struct Announced<'a> {
+    url: &'a str,
+    /// When the process started.
+    started: Instant,
+}
+
+/// From open parts to the end: prepares the tables, processes, and stops in an order in which nothing is lost.
 async fn run_parts(
     running: &Running,
     folder: Option<&DataFolder>,
     parts: Parts,
     http: JoinHandle<()>,
-    (url, started): (&str, Instant),
+    address: Announced<'_>,
 ) -> anyhow::Result<()> {
     let (stop_processing, processing_stopped) = tokio::sync::watch::channel(false);
+    // Over an embedded log, a process is the only one that writes into its tables.
+    let (barrier, barrier_driver) = match &parts.control_topic {
+        Some(_) if running.role.processes() => {
+            let (barrier, driver) = Barrier::shared();
+            (barrier, Some(driver))
+        }
+        _ => (Barrier::default(), None),
+    };
     let processing = tokio::spawn(processing::run(
         running.clone(),
         parts.clone(),
+        barrier,
         processing_stopped,
     ));
-    // A processor says that it leaves: words are passed on until it did.
-    let stop_hearing = CancellationToken::new();
-    let hearing = parts.hearing.clone().map(|over| {
-        let stop = stop_hearing.clone();
-        tokio::spawn(async move { over.run(stop).await })
-    });
+    // Until the processor has ended, because barriers of other processes wait for its last step.
+    let stop_control = CancellationToken::new();
+    let control = tokio::spawn(exchange_messages(
+        parts.clone(),
+        barrier_driver,
+        stop_control.clone(),
+    ));
     let outcome = tokio::select! {
-        outcome = beside(running, &parts, folder, (url, started)) => outcome,
+        outcome = beside(running, &parts, folder, address) => outcome,
         () = running.stop.cancelled() => Ok(()),
     };
-    // Nobody waits any more for what this process does with caches.
-    parts.presence.leave().await;
-    // Requests in flight end while the log still takes their batches; then what was taken from the log is stored
-    // and committed while ClickHouse still takes rows; then the rest.
+    // Orders to clear caches no longer wait for this process.
+    parts.deployment.leave();
+    // Requests in flight end while the log still accepts their batches; then records in hand are stored and committed
+    // while ClickHouse still accepts rows; then the rest.
     ended(running, http).await?;
     stop_processing.send_replace(true);
     processing.await.context("the processor panicked")?;
-    stop_hearing.cancel();
-    if let Some(hearing) = hearing {
-        hearing
-            .await
-            .context("hearing the control topic panicked")?;
-    }
+    stop_control.cancel();
+    control.await.context("the control driver panicked")?;
     parts.topics.close().await;
     outcome
 }
 
-/// What goes on beside requests and processing until the server stops: the log and the tables are reached and looked
-/// after, each without waiting for the other. An error needs a person.
+/// Receives and publishes on the control topic until stopped, where there can be other processes.
+async fn exchange_messages(parts: Parts, barrier: Option<BarrierDriver>, stop: CancellationToken) {
+    let driver = parts.deployment.driver(barrier);
+    if let (Some(topic), Some(driver)) = (&parts.control_topic, driver) {
+        tokio::join!(topic.run(stop.clone()), driver.run(stop));
+    }
+}
+
+/// Background work until the server stops: connects to the log and the tables and watches them, independently of each
+/// other. An error means that an operator has to act.
 async fn beside(
     running: &Running,
     parts: &Parts,
     folder: Option<&DataFolder>,
-    (url, started): (&str, Instant),
+    address: Announced<'_>,
 ) -> anyhow::Result<()> {
     let tables = async {
-        settle::run(running, parts, folder, url).await?;
+        settle::run(running, parts, folder, address.url).await?;
         settle::watch(running, parts).await;
         Ok(())
     };
@@ -252,25 +284,24 @@ async fn beside(
         }
         Ok(())
     };
-    let words = async {
+    let changes = async {
         tokio::join!(
             changes::announce(running, parts),
             changes::follow(running, parts),
-            parts.presence.run(&running.stop),
-            tell_ready(running, url, started),
+            tell_ready(running, address),
         );
         Ok(())
     };
-    tokio::try_join!(parts.topics.reach(running), tables, snapshot, words)?;
+    tokio::try_join!(parts.topics.reach(running), tables, snapshot, changes)?;
     Ok(())
 }
 
-/// Writes the line that operators and their scripts wait for.
-async fn tell_ready(running: &Running, url: &str, started: Instant) {
+/// Prints the line that operators and their scripts wait for.
+async fn tell_ready(running: &Running, address: Announced<'_>) {
     tokio::select! {
         () = running.health.all_ready() => {
-            let ready_ms = started.elapsed().as_millis();
-            tracing::info!(server.url = url, server.ready_ms = ready_ms, "ready");
+            let ready_ms = address.started.elapsed().as_millis();
+            tracing::info!(server.url = address.url, server.ready_ms = ready_ms, "ready");
         }
         () = running.stop.cancelled() => {}
     }
@@ -282,7 +313,7 @@ async fn ended(running: &Running, http: JoinHandle<()>) -> anyhow::Result<()> {
     http.await.context("the listener panicked")
 }
 
-/// The first SIGTERM or SIGINT stops in order; the second ends at once, which the log and the tables survive.
+/// The first SIGTERM or SIGINT stops gracefully; the second ends at once, which the log and the tables survive.
 fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;

@@ -7,7 +7,7 @@ export default defineConfig({
     environment: "node",
     // Two cores: a browser and a server each want one.
     fileParallelism: false,
-    testTimeout: 60_000,
+    testTimeout: 180_000,
     hookTimeout: 120_000,
   },
 });

@@ -10,6 +10,8 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.{ts,tsx}"],
     environment: "node",
+    // Property tests take seconds where other suites use the same cores.
+    testTimeout: 60_000,
     execArgv: isOld ? ["--harmony-json-parse-with-source"] : [],
   },
 });

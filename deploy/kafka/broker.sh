@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts one Kafka broker (KRaft, its own controller) on loopback: broker.sh FOLDER PORT
-# The folder is made and formatted at the first start and kept afterwards. The controller listens on PORT + 1.
+# The first start creates and formats the folder. The controller listens on PORT + 1.
 # It is for trying things out on one machine: no replication, no TLS, no authentication.
 set -eu
 
@@ -26,7 +26,7 @@ listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
 advertised.listeners=PLAINTEXT://127.0.0.1:$port
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs=$folder/data
-# Spindle makes its topics itself, as they have to be.
+# Spindle creates its topics itself, with the settings it needs.
 auto.create.topics.enable=false
 # There is one broker, so there is one replica.
 offsets.topic.replication.factor=1
@@ -34,7 +34,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-# Whoever joins first shall not wait for others.
+# The first member of a group does not wait for others.
 group.initial.rebalance.delay.ms=0
 EOF
 

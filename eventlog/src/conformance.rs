@@ -1,8 +1,8 @@
-//! One suite for every implementation of the log: what the contract in the crate documentation says, shown.
+//! The conformance suite of the contract in the crate documentation, for every implementation of the log.
 //!
-//! A test calls [`all`] with its [`Subject`]. Every check runs in a place of its own and panics when the log does
-//! not do what it promises. Nothing here sleeps or knows how fast a log is: a check waits for what has to come, at
-//! most [`PATIENCE`].
+//! A test calls [`all`] with its [`Subject`]. Every check runs in a separate place and panics when the log breaks its
+//! contract. Nothing here sleeps or depends on the speed of a log: a check waits for what has to happen, at most
+//! [`PATIENCE`].
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -22,25 +22,29 @@ mod look;
 pub mod proxy;
 mod rebalance;
 
-/// How long anything may take before a check fails: a broker's rebalance takes seconds.
+/// Time-out of every wait: a broker's rebalance takes seconds.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An implementation under test.
 #[async_trait]
 pub trait Subject: Send + Sync {
-    /// A new, empty place for a log. `max_bytes` bounds what it keeps; `None` is returned when this implementation
-    /// cannot be bounded.
+    /// A new, empty place for a log. `max_bytes` bounds what it keeps; `None` if this implementation cannot be bounded.
     async fn place(&self, partitions: u32, max_bytes: Option<u64>) -> Option<Box<dyn Place>>;
 }
 
-/// A place where one log lives.
+/// Storage of one log.
 #[async_trait]
 pub trait Place: Send + Sync {
-    /// Opens the log. Called again after the earlier one and its members are gone: a restart.
+    /// Opens the log. Called again after the earlier log and its members are dropped: a restart.
     async fn open(&self) -> Arc<dyn Log>;
+
+    /// Adds partitions to this open log of the place until it has so many, and returns when it knows them. `false`
+    /// where that cannot be done.
+    async fn grow(&self, _log: &dyn Log, _partitions: u32) -> bool {
+        false
+    }
 }
 
-/// Runs every check.
 pub async fn all(subject: &dyn Subject) {
     append::all(subject).await;
     consume::all(subject).await;
@@ -68,19 +72,19 @@ fn fetch() -> Fetch {
     }
 }
 
-async fn patiently<T>(what: &str, future: impl Future<Output = T>) -> T {
+async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(value) => value,
         Err(_) => panic!("waited {PATIENCE:?} in vain for: {what}"),
     }
 }
 
-/// A member with what it has been told so far, kept by the rules of the contract and checked against them.
+/// A member with everything it has received, checked against the contract.
 struct Reader {
     member: Box<dyn Member>,
-    /// Own partitions and the next offset expected to be at least.
+    /// Assigned partitions, and the least offset expected next.
     own: BTreeMap<u32, u64>,
-    /// Told to be revoked, not yet given back.
+    /// Revoked, and not yet given back.
     revoked: Vec<u32>,
     got: Vec<StoredRecord>,
 }
@@ -96,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// One call of `next`, its delivery taken in and checked.
+    /// One call of `next`, with its delivery checked.
     async fn step(&mut self) -> Delivery {
         for partition in std::mem::take(&mut self.revoked) {
             self.own.remove(&partition);
@@ -136,9 +140,8 @@ impl Reader {
         delivery
     }
 
-    /// Steps until it has this many records.
     async fn read(&mut self, count: usize) -> &[StoredRecord] {
-        patiently(&format!("{count} records"), async {
+        in_time(&format!("{count} records"), async {
             while self.got.len() < count {
                 self.step().await;
             }
@@ -147,9 +150,8 @@ impl Reader {
         &self.got
     }
 
-    /// Steps until it owns this many partitions.
     async fn own(&mut self, count: usize) {
-        patiently(&format!("{count} partitions"), async {
+        in_time(&format!("{count} partitions"), async {
             while self.own.len() - self.revoked.len() != count || !self.revoked.is_empty() {
                 self.step().await;
             }
@@ -157,7 +159,7 @@ impl Reader {
         .await;
     }
 
-    /// Commits everything it has read of the partitions it has.
+    /// Commits everything it has read of its partitions.
     async fn commit_all(&mut self) {
         for (partition, next) in &self.own {
             let done = self.member.commit(*partition, *next).await;

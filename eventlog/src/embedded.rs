@@ -1,25 +1,26 @@
 //! The durable log in a folder of this machine.
 //!
-//! Records are rows of *segments*: files of an embedded store (redb), each a stretch of the log of all partitions.
-//! One thread takes all appends that are waiting, writes them in one transaction with one `fdatasync`, and answers
-//! them together. A second thread does the same for commits (one more store file) and removes whole segments that
-//! every known group has committed past. A third reads back what is no longer in the bounded tail in memory. The
-//! layout and the reasons are in `docs/decisions/0001-embedded-log.md`.
+//! Records are rows of *segments*: files of an embedded store (redb), each a range of the log of all partitions. One
+//! thread takes all queued appends, writes them in one transaction with one `fdatasync`, and answers them together. A
+//! second thread does the same for commits (one more store file) and removes whole segments that every known group has
+//! committed past. A third reads back what is no longer in the bounded tail in memory.
+//! `docs/decisions/0001-embedded-log.md` has the layout and the reasons.
 //!
 //! # After an error
 //!
-//! A failed write or sync is never answered as success. The segment it met takes no more records: it is opened
-//! again, for reading, at its last complete commit (written anew first if it was a sync that failed, because what
-//! the system then shows of a file need not be on the disk), and the next append begins another segment. Offsets
-//! given to failed appends are not given again. So a full or read-only disk needs no restart: appends fail with
-//! [`LogError::Full`] or [`LogError::Unavailable`] until it takes writes again.
+//! A failed write or sync is never answered as success. The affected segment takes no more records: it is opened again,
+//! for reading, at its last complete commit (rewritten first if a sync failed, because the page cache may then differ
+//! from the disk), and the next append begins another segment. Offsets of failed appends are not assigned again. So a
+//! full or read-only disk needs no restart: appends fail with [`LogError::Full`] or [`LogError::Unavailable`] until it
+//! takes writes again.
 //!
-//! # Limits, known
+//! # Known limits
 //!
 //! A member that never calls `next` again keeps its partitions until it is dropped. A registered group that never
-//! comes back holds the log until [`EmbeddedLog::forget`]. Dropping the last handle waits for the threads (for one
-//! write at most).
+//! returns holds the log until [`EmbeddedLog::forget`]. Dropping the last handle waits for the threads (for one write
+//! at most).
 
+mod commands;
 mod committer;
 mod config;
 mod cursors;
@@ -50,22 +51,22 @@ use crate::groups::Groups;
 use crate::member::{GroupMember, Source};
 use crate::scan::Scan;
 use crate::{
-    Bounds, Inventory, Lag, Log, LogError, Member, Position, Reader, Record, StoredRecord,
-    partition_of,
+    Bounds, GroupState, Inventory, Lag, Log, LogError, Member, Position, Reader, Record,
+    StoredRecord, partition_of,
 };
+use commands::{CommitterCommand, Pending, Reply, WriterCommand};
 use committer::Committer;
 use cursors::Cursors;
 use ledger::Ledger;
 use metrics::Metrics;
-use opening::Opened;
 use store::Surroundings;
-use writer::{Pending, Writer};
+use writer::Writer;
 
-/// Reads from files that may wait. A member has one at a time.
+/// Queued reads from files. A member has one at a time.
 const READ_QUEUE_LEN: usize = 256;
 
-/// The durable log. Clones are the same log; the folder is free again when the last clone and the last member are
-/// gone.
+/// The durable log. Clones are the same log; the folder is unlocked when the last clone and the last member are
+/// dropped.
 #[derive(Clone)]
 pub struct EmbeddedLog {
     shared: Arc<Shared>,
@@ -79,8 +80,8 @@ struct Shared {
 }
 
 struct Senders {
-    appends: mpsc::Sender<writer::Command>,
-    commits: mpsc::Sender<committer::Command>,
+    appends: mpsc::Sender<WriterCommand>,
+    commits: mpsc::Sender<CommitterCommand>,
     reads: mpsc::Sender<ReadRequest>,
 }
 
@@ -91,16 +92,16 @@ struct ReadRequest {
 }
 
 impl EmbeddedLog {
-    /// Opens the log, or makes it. Blocks on the disk for tens of milliseconds: not for a task. After a crash each
-    /// file is brought back to its last complete commit.
+    /// Opens or creates the log. Blocks on the disk for tens of milliseconds: not for an async task. After a crash each
+    /// file is restored to its last complete commit.
     pub fn open(config: EmbeddedConfig, registry: &Registry) -> Result<Self, LogError> {
         config.check()?;
         let folder = disk::Folder::lock(&config.folder)?;
         Self::open_on(config, Arc::new(folder), registry)
     }
 
-    /// Opens the log on files of another kind: for tests that cut the power or fill the disk. The folder in the
-    /// settings is not used, nor anything locked.
+    /// Opens the log on another kind of disk, for tests that cut the power or fill the disk. The folder in the settings
+    /// is ignored, and nothing is locked.
     pub fn open_on(
         config: EmbeddedConfig,
         disk: Arc<dyn Disk>,
@@ -113,15 +114,13 @@ impl EmbeddedLog {
             cache_bytes: config.page_cache_bytes,
         };
         let (cursors, committed) = Cursors::open(around.clone(), config.partitions)?;
-        let Opened { segments, losses } =
-            opening::open_segments(&around, &config, &committed, cursors.noted())?;
-        let Some(active) = segments.last().map(Arc::clone) else {
+        let opened = opening::open_segments(&around, &config, &committed, cursors.noted())?;
+        let Some(active) = opened.segments.last().map(Arc::clone) else {
             return Err(LogError::Damaged("no segment".to_owned()));
         };
         let changed = watch::Sender::new(0);
         let groups = Groups::new(config.partitions, changed.clone());
-        let state = (losses, changed);
-        let ledger = Arc::new(Ledger::new(config, around, segments, committed, state));
+        let ledger = Arc::new(Ledger::new(config, around, opened, committed, changed));
         ledger.trim();
         ledger.close_idle();
 
@@ -137,7 +136,7 @@ impl EmbeddedLog {
             spawn("eventlog-read", move || read_loop(&reader, read_queue))?,
         ];
         // The bound may have been lowered since, or the process killed before it could roll.
-        let _ = commits.try_send(committer::Command::Tidy);
+        let _ = commits.try_send(CommitterCommand::Tidy);
         Ok(EmbeddedLog {
             shared: Arc::new(Shared {
                 ledger,
@@ -152,19 +151,19 @@ impl EmbeddedLog {
         })
     }
 
-    /// Forgets a group and what it committed, so that it no longer holds back trimming.
+    /// Removes a group and its commits, so that it no longer prevents trimming.
     pub async fn forget(&self, group: &str) -> Result<(), LogError> {
         let group = group.to_owned();
-        let command = |reply| committer::Command::Forget(group, reply);
+        let command = |reply| CommitterCommand::Forget(group, reply);
         self.shared.ask_committer(command).await
     }
 
-    /// What was accepted, not processed, and missing when the log was opened.
+    /// Records that were accepted, not processed, and missing when the log was opened.
     pub fn losses(&self) -> &[Loss] {
         &self.shared.ledger.losses
     }
 
-    /// The groups the log keeps records for.
+    /// The groups that the log keeps records for.
     pub fn groups(&self) -> Vec<String> {
         self.shared.ledger.group_names()
     }
@@ -177,24 +176,23 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
         .map_err(|error| LogError::Unavailable(format!("cannot start a thread: {error}")))
 }
 
-/// Reads from files, one after another.
 fn read_loop(ledger: &Ledger, mut queue: mpsc::Receiver<ReadRequest>) {
     while let Some(request) = queue.blocking_recv() {
         let result = ledger.read_files(request.from, request.max_bytes);
-        // A dropped `next`: nobody wants to know.
+        // The `next` may have been dropped.
         let _ = request.reply.send(result);
     }
 }
 
 impl Shared {
     fn senders(&self) -> Result<&Senders, LogError> {
-        // They are there until the drop.
+        // Present until the drop.
         self.senders.as_ref().ok_or(LogError::Closed)
     }
 
     async fn ask_committer(
         &self,
-        command: impl FnOnce(committer::Reply) -> committer::Command,
+        command: impl FnOnce(Reply) -> CommitterCommand,
     ) -> Result<(), LogError> {
         let (reply, answer) = oneshot::channel();
         let sent = self.senders()?.commits.send(command(reply)).await;
@@ -258,7 +256,7 @@ impl Log for EmbeddedLog {
             .shared
             .senders()?
             .appends
-            .try_send(writer::Command::Append(pending));
+            .try_send(WriterCommand::Append(pending));
         match sent {
             Ok(()) => answer.await.map_err(|_| gone("write"))?,
             Err(mpsc::error::TrySendError::Full(_)) => Err(metrics.refuse(LogError::Full(
@@ -271,7 +269,7 @@ impl Log for EmbeddedLog {
     async fn join(&self, group: &str) -> Result<Box<dyn Member>, LogError> {
         if !self.shared.ledger.knows(group) {
             let name = group.to_owned();
-            let command = |reply| committer::Command::Register(name, reply);
+            let command = |reply| CommitterCommand::Register(name, reply);
             self.shared.ask_committer(command).await?;
         }
         let member = GroupMember::new(Arc::clone(&self.shared), group);
@@ -287,6 +285,10 @@ impl Log for EmbeddedLog {
             end: ledger.end(partition),
         });
         Ok(lag.collect())
+    }
+
+    async fn group_state(&self, group: &str) -> Result<GroupState, LogError> {
+        Ok(self.shared.groups().state(group))
     }
 
     async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError> {
@@ -334,14 +336,14 @@ impl Log for EmbeddedLog {
         let (reply, answer) = oneshot::channel();
         if senders
             .appends
-            .send(writer::Command::Flush(reply))
+            .send(WriterCommand::Flush(reply))
             .await
             .is_ok()
         {
-            // An error is a thread that has ended: nothing is in flight any more.
+            // On an error the thread has ended: nothing is in flight any more.
             let _ = answer.await;
         }
-        let _ = self.shared.ask_committer(committer::Command::Close).await;
+        let _ = self.shared.ask_committer(CommitterCommand::Close).await;
     }
 }
 
@@ -391,7 +393,7 @@ impl Source for Shared {
 
     async fn commit(&self, group: &str, next: Position) -> Result<(), LogError> {
         let group = group.to_owned();
-        self.ask_committer(|reply| committer::Command::Commit(group, next, reply))
+        self.ask_committer(|reply| CommitterCommand::Commit(group, next, reply))
             .await
     }
 

@@ -1,9 +1,9 @@
-//! Who reads which partition: the members of the groups of one process, and cooperative rebalancing among them.
+//! Ownership of partitions: the members of the groups of one process, and cooperative rebalancing among them.
 //!
-//! A pure state machine: no clock, no task. [`Groups::poll`] is called by a member each time it comes for more, and
-//! says what has changed for it. A partition goes from one member to another only in these steps: the owner is told
-//! `Revoked`, keeps the partition until it polls again, and only then the next one is told `Assigned`. So no
-//! partition is ever at two members, and a member that never polls again keeps what it has (it leaves when dropped).
+//! A pure state machine: no clock, no task. A member calls [`Groups::poll`] each time it asks for more, and receives
+//! what has changed for it. A partition moves from one member to another only in these steps: the owner receives
+//! `Revoked`, keeps the partition until it polls again, and only then the next owner receives `Assigned`. So no two
+//! members ever own a partition, and a member that never polls again keeps its partitions (it leaves when dropped).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,17 +11,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// A member's number, never used twice in one process.
+use crate::GroupState;
+
+/// Never used twice in one process.
 pub(crate) type MemberId = u64;
 
 /// What a member learns when it polls.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// These are its own from now on.
+    /// The member owns these from now on.
     Assigned(Vec<u32>),
-    /// These go when it polls again.
+    /// The member loses these when it polls again.
     Revoked(Vec<u32>),
-    /// These are gone.
+    /// The member no longer owns these.
     Lost(Vec<u32>),
 }
 
@@ -38,25 +40,24 @@ struct Inner {
     groups: BTreeMap<String, Group>,
 }
 
-/// One group.
 #[derive(Default)]
 struct Group {
     /// In the order of joining.
     members: Vec<MemberId>,
     slots: Vec<Slot>,
     lost: BTreeMap<MemberId, BTreeSet<u32>>,
-    /// Taken for dead; they are members again when they poll.
+    /// Considered dead; they are members again when they poll.
     expelled: BTreeSet<MemberId>,
 }
 
 /// One partition within a group.
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// Who may commit it now.
+    /// The member that may commit it now.
     owner: Option<MemberId>,
-    /// Whether the owner was told that it goes.
+    /// Whether the owner was informed of the revocation.
     releasing: bool,
-    /// Who shall have it.
+    /// The member that shall own it.
     target: Option<MemberId>,
 }
 
@@ -70,7 +71,7 @@ impl Groups {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half way through a change, so a poisoned lock holds sound data.
+        // No code in here panics half way through a change, so a poisoned lock holds consistent data.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,8 +110,7 @@ impl Groups {
         self.wake();
     }
 
-    /// What has changed for this member since it was here last. Losses first, then what it has to give, then what
-    /// it gets.
+    /// The next change for this member since its last poll: losses first, then revocations, then assignments.
     pub(crate) fn poll(&self, group: &str, id: MemberId) -> Option<Change> {
         let mut inner = self.lock();
         let group = inner.groups.get_mut(group)?;
@@ -137,7 +137,7 @@ impl Groups {
             .is_some_and(|slot| slot.owner == Some(id))
     }
 
-    /// There are this many partitions from now on.
+    /// Adds partitions up to this number.
     pub(crate) fn grow(&self, partitions: u32) {
         self.partitions.store(partitions, Ordering::Release);
         let mut inner = self.lock();
@@ -149,12 +149,26 @@ impl Groups {
         self.wake();
     }
 
-    /// How many members the group has here.
+    /// The group with the owners of its partitions.
+    pub(crate) fn state(&self, group: &str) -> GroupState {
+        let inner = self.lock();
+        let slots = inner.groups.get(group).map(|group| group.slots.as_slice());
+        let owners = (0..).zip(slots.unwrap_or_default());
+        let owners = owners.filter_map(|(partition, slot)| Some((partition, slot.owner?)));
+        GroupState {
+            name: "Stable".to_owned(),
+            owners: owners
+                .map(|(partition, id)| (partition, format!("member {id}")))
+                .collect(),
+        }
+    }
+
+    /// Number of members of the group in this process.
     pub(crate) fn members(&self, group: &str) -> usize {
         self.lock().groups.get(group).map_or(0, |g| g.members.len())
     }
 
-    /// Takes every partition from its owner without asking, as a broker does that has given up on a member.
+    /// Takes every partition from its owner without notice, like a broker that has given up on a member.
     pub(crate) fn lose(&self, group: &str) {
         let mut inner = self.lock();
         if let Some(group) = inner.groups.get_mut(group) {
@@ -174,8 +188,7 @@ impl Groups {
         self.wake();
     }
 
-    /// Takes all members for dead, as a broker does that has not heard of them: what they had goes to those that come
-    /// back first.
+    /// Expels all members, like a broker that has received no heartbeats: the first to return receive the partitions.
     pub(crate) fn expel(&self, group: &str) {
         self.lose(group);
         let mut inner = self.lock();
@@ -189,7 +202,7 @@ impl Groups {
 }
 
 impl Group {
-    /// Lets go of what the member was told to give: it has come back, which is its word that it is done.
+    /// Releases the partitions that the member was asked to give up: its return acknowledges that.
     fn release(&mut self, id: MemberId) -> bool {
         let mut released = false;
         for slot in &mut self.slots {
@@ -226,7 +239,7 @@ impl Group {
         (!assigned.is_empty()).then_some(Change::Assigned(assigned))
     }
 
-    /// Decides who shall have what: as even as can be, and moving as little as can be.
+    /// Decides the targets: as even as possible, with as few moves as possible.
     fn balance(&mut self) {
         let held: Vec<Option<MemberId>> = self
             .slots
@@ -365,11 +378,12 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever joins, leaves, polls and losses happen: one owner per partition, as the members see it, and an
-        /// even spread once all have polled.
+        /// Whatever joins, leaves, polls, losses and added partitions happen: one owner per partition, as the members
+        /// see it, and an even spread once all have polled.
         #[test]
-        fn a_partition_is_never_at_two_members(steps in proptest::collection::vec((0u8..5, 0usize..4), 1..80)) {
+        fn a_partition_is_never_at_two_members(steps in proptest::collection::vec((0u8..6, 0usize..4), 1..80)) {
             let groups = groups(5);
+            let mut partitions = 5;
             let mut members: Vec<(MemberId, BTreeSet<u32>, BTreeSet<u32>)> = Vec::new();
             let apply = |member: &mut (MemberId, BTreeSet<u32>, BTreeSet<u32>)| {
                 let (id, own, going) = member;
@@ -391,14 +405,18 @@ mod tests {
                     }
                     1 if who < members.len() => groups.leave("g", members.remove(who).0),
                     2 => groups.lose("g"),
+                    3 if partitions < 9 => {
+                        partitions += 1;
+                        groups.grow(partitions);
+                    }
                     _ if who < members.len() => { apply(&mut members[who]); }
                     _ => {}
                 }
-                for partition in 0..5 {
+                for partition in 0..partitions {
                     let owners = members.iter().filter(|m| groups.owns("g", m.0, partition)).count();
                     proptest::prop_assert!(owners <= 1);
                     for (id, own, _) in &members {
-                        // Whoever owns it by the book believes so too.
+                        // Its recorded owner believes so too.
                         proptest::prop_assert!(!groups.owns("g", *id, partition) || own.contains(&partition));
                     }
                 }
@@ -409,7 +427,7 @@ mod tests {
             if !members.is_empty() {
                 let mut all: Vec<u32> = members.iter().flat_map(|m| m.1.iter().copied()).collect();
                 all.sort_unstable();
-                proptest::prop_assert_eq!(all, vec![0, 1, 2, 3, 4]);
+                proptest::prop_assert_eq!(all, (0..partitions).collect::<Vec<_>>());
                 let most = members.iter().map(|m| m.1.len()).max().unwrap_or(0);
                 let fewest = members.iter().map(|m| m.1.len()).min().unwrap_or(0);
                 proptest::prop_assert!(most - fewest <= 1);

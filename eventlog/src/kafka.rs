@@ -1,11 +1,11 @@
 //! The log as a topic of Kafka.
 //!
-//! Appends go through one idempotent producer that waits for all in-sync replicas ([`KafkaLog::open`] makes the topic
-//! or checks it). Members are consumers of the classic group protocol with cooperative rebalancing; the library's
-//! callbacks become deliveries. The lease of a member rests on commits: the broker accepts those of members only, and
-//! each one begins the session anew. `docs/decisions/0013-kafka-log.md` says why all this is as it is.
+//! Appends go through one idempotent producer that waits for all in-sync replicas ([`KafkaLog::open`] creates or checks
+//! the topic). Members are consumers of the classic group protocol with cooperative rebalancing; the library's
+//! callbacks become deliveries. The lease of a member rests on commits: the broker accepts only commits of members, and
+//! each one renews the session. `docs/decisions/0013-kafka-log.md` has the reasons.
 //!
-//! Start at `member` for reading and `producer` for appending; `settings` has what the client library is told.
+//! Start at `member` for reading and `producer` for appending; `settings` has the settings of the client library.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,13 +14,15 @@ use async_trait::async_trait;
 use prometheus::Registry;
 
 use crate::{
-    Bounds, Inventory, Lag, Log, LogError, Member, Position, Reader, Record, partition_of,
+    Bounds, GroupState, Inventory, Lag, Log, LogError, Member, Position, Reader, Record,
+    partition_of,
 };
 
 mod commits;
 mod config;
 mod context;
 mod errors;
+mod instances;
 mod leaving;
 mod member;
 mod metrics;
@@ -34,6 +36,7 @@ mod wire;
 
 pub use config::{Compression, KafkaConfig};
 
+use instances::Instances;
 use leaving::Leaving;
 use member::TopicMember;
 use metrics::Metrics;
@@ -47,21 +50,22 @@ pub struct KafkaLog {
     inner: Arc<Inner>,
 }
 
-/// What the log, its members and its background task share.
+/// Shared by the log, its members and its background task.
 struct Inner {
     config: Arc<KafkaConfig>,
     metrics: Arc<Metrics>,
     producer: Producer,
     offsets: Offsets,
+    instances: Instances,
     leaving: Leaving,
     partitions: AtomicU32,
 }
 
 impl KafkaLog {
-    /// Makes the topic or checks it, and opens it. [`LogError::Settings`] names everything a person has to change;
-    /// [`LogError::Unavailable`] when no broker answers within `append_timeout`.
+    /// Creates or checks the topic, and opens it. [`LogError::Settings`] names everything that an operator has to
+    /// change; [`LogError::Unavailable`] when no broker answers within `append_timeout`.
     ///
-    /// Its metrics stay in the registry as long as the log is there; several topics may share one.
+    /// Its metrics stay in the registry as long as the log exists; several topics may share one registry.
     pub async fn open(config: KafkaConfig, registry: &Registry) -> Result<Self, LogError> {
         config.check()?;
         let partitions = topic::ensure(&config).await?;
@@ -71,6 +75,7 @@ impl KafkaLog {
         let inner = Arc::new(Inner {
             producer: Producer::new(Arc::clone(&config), Arc::clone(&metrics))?,
             offsets: Offsets::new(Arc::clone(&config), metrics.lost_records.clone())?,
+            instances: Instances::default(),
             leaving: Leaving::default(),
             partitions: AtomicU32::new(partitions),
             metrics,
@@ -80,13 +85,12 @@ impl KafkaLog {
         Ok(Self { inner })
     }
 
-    /// The settings in use.
     pub fn config(&self) -> &KafkaConfig {
         &self.inner.config
     }
 }
 
-/// Looks every few seconds whether partitions were added. Ends with the log.
+/// Checks every few seconds whether partitions were added. Ends with the log.
 fn watch_growth(inner: &Arc<Inner>) {
     let inner = Arc::downgrade(inner);
     tokio::spawn(async move {
@@ -95,14 +99,14 @@ fn watch_growth(inner: &Arc<Inner>) {
             let Some(inner) = inner.upgrade() else {
                 return;
             };
-            // An error mends itself or shows elsewhere.
+            // Transient, or it shows elsewhere.
             let _ = topic::blocking(move || inner.look()).await;
         }
     });
 }
 
 impl Inner {
-    /// Asks for the number of partitions. Blocks.
+    /// Reads the number of partitions. Blocks.
     fn look(&self) {
         let Ok(now) = self.producer.partitions() else {
             return;
@@ -145,6 +149,10 @@ impl Log for KafkaLog {
         self.inner.offsets.lag(group, self.inner.all()).await
     }
 
+    async fn group_state(&self, group: &str) -> Result<GroupState, LogError> {
+        self.inner.offsets.group_state(group).await
+    }
+
     async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError> {
         let reader = TopicReader::new(&self.inner.config, from)?;
         Ok(Box::new(reader))
@@ -172,7 +180,7 @@ impl Log for KafkaLog {
 
     async fn close(&self) {
         self.inner.producer.close().await;
-        // Members that were dropped just before leave their groups by word, not by silence.
+        // Members that were dropped just before leave their groups explicitly, not by silence.
         self.inner
             .leaving
             .gone(self.inner.config.append_timeout)

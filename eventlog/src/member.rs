@@ -1,4 +1,4 @@
-//! What a member of a group does, over any log that lives in this process.
+//! A member of a group, over any log within this process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use tokio::time::Instant;
 use crate::groups::{Change, Groups, MemberId};
 use crate::{Delivery, Fetch, Lease, LogError, Member, Position, StoredRecord};
 
-/// Where a member gets its records from and puts its commits.
+/// The log behind a member.
 #[async_trait]
 pub(crate) trait Source: Send + Sync + 'static {
     fn groups(&self) -> &Groups;
 
-    /// Counts up whenever there may be something new for a waiting member.
+    /// Changes whenever there may be something new for a waiting member.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// The next offset the group wants, as committed.
+    /// The group's committed offset.
     fn committed(&self, group: &str, partition: u32) -> u64;
 
     /// Records of the partition from this offset on: about `max_bytes`, at least one if there is one.
@@ -29,18 +29,18 @@ pub(crate) trait Source: Send + Sync + 'static {
         max_bytes: usize,
     ) -> Result<Vec<StoredRecord>, LogError>;
 
-    /// The member of this group wants nothing below this position again, unless it starts anew.
+    /// The member needs nothing below this position again, unless it starts again.
     fn delivered(&self, group: &str, next: Position);
 
     /// Makes the commit durable. Ownership has been checked.
     async fn commit(&self, group: &str, next: Position) -> Result<(), LogError>;
 
-    /// Counts up when members shall start again at what is committed (a fault of the memory log).
+    /// Changes when members have to start again at the committed offset (a fault of the memory log).
     fn rewinds(&self) -> u64 {
         0
     }
 
-    /// How long members that have lost nothing have their partitions for certain.
+    /// The lease of members that have lost nothing.
     fn lease(&self) -> Lease {
         Lease::Held
     }
@@ -49,18 +49,17 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn left(&self, group: &str);
 }
 
-/// One member.
 pub(crate) struct GroupMember<S: Source> {
     source: Arc<S>,
     group: String,
     id: MemberId,
     changes: watch::Receiver<u64>,
     rewinds: u64,
-    /// Next offset to deliver, of each partition that is this member's.
+    /// The next offset to deliver, of each assigned partition.
     next: BTreeMap<u32, u64>,
-    /// The partition after this one is looked at first, so that none starves.
+    /// The partition after this one is read first, so that none starves.
     last: u32,
-    /// Told to be revoked: nothing is delivered of them any more.
+    /// Revoked: nothing of them is delivered any more.
     revoked: Vec<u32>,
 }
 
@@ -87,7 +86,7 @@ impl<S: Source> GroupMember<S> {
         position
     }
 
-    /// What the rebalancing has for this member. No await in here: what is taken is delivered.
+    /// The rebalancing's next change. No await in here: what is taken is delivered.
     fn change(&mut self) -> Option<Delivery> {
         for partition in std::mem::take(&mut self.revoked) {
             self.next.remove(&partition);
@@ -110,7 +109,7 @@ impl<S: Source> GroupMember<S> {
         }
     }
 
-    /// The records there are now, of all partitions in turn.
+    /// The available records, of all partitions in turn.
     async fn records(&mut self, max_bytes: usize) -> Result<Vec<StoredRecord>, LogError> {
         let mut order: Vec<Position> = self
             .next
@@ -126,7 +125,7 @@ impl<S: Source> GroupMember<S> {
             }
             let some = match self.source.read(&self.group, from, max_bytes - bytes).await {
                 Ok(some) => some,
-                // What is at hand comes first; the error comes back with the next call.
+                // Available records come first; the error comes back with the next call.
                 Err(_) if !records.is_empty() => break,
                 Err(error) => return Err(error),
             };
@@ -173,7 +172,7 @@ impl<S: Source> Member for GroupMember<S> {
             }
             match tokio::time::timeout_at(until, self.changes.changed()).await {
                 Ok(Ok(())) => {}
-                // The sender lives in the source, which this member holds.
+                // This member holds the source, which holds the sender.
                 Ok(Err(_)) => return Err(LogError::Closed),
                 Err(_) => return Ok(Delivery::Idle),
             }

@@ -1,7 +1,7 @@
 //! The log in memory, for tests, with faults on demand.
 //!
-//! It keeps the whole contract except durability: [`MemoryLog::restart`] is what a restart of the process would be,
-//! and what was appended and committed is there after it. Every fault a real log can show can be ordered here.
+//! It keeps the whole contract except durability: [`MemoryLog::restart`] stands for a restart of the process, and what
+//! was appended and committed is there after it. Tests can order every fault that a real log can have.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,20 +15,20 @@ use crate::groups::Groups;
 use crate::member::{GroupMember, Source};
 use crate::scan::Scan;
 use crate::{
-    Bounds, Inventory, Lag, Lease, Log, LogError, Member, Position, Reader, Record, StoredRecord,
-    partition_of,
+    Bounds, GroupState, Inventory, Lag, Lease, Log, LogError, Member, Position, Reader, Record,
+    StoredRecord, partition_of,
 };
 
-/// What goes wrong when it is ordered to.
+/// A fault to order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// [`LogError::Unavailable`], and the log is as before.
+    /// [`LogError::Unavailable`], and the log is unchanged.
     Unavailable,
-    /// [`LogError::Unavailable`], but it was done all the same, as when the answer gets lost.
+    /// [`LogError::Unavailable`], but the operation was done, as when the response gets lost.
     UnavailableYetDone,
-    /// [`LogError::Full`], and the log is as before.
+    /// [`LogError::Full`], and the log is unchanged.
     Full,
-    /// [`LogError::Damaged`], and the log is as before.
+    /// [`LogError::Damaged`], and the log is unchanged.
     Damaged,
 }
 
@@ -74,7 +74,7 @@ struct State {
 }
 
 impl MemoryLog {
-    /// An empty log without bounds, but for 16 MiB for a record.
+    /// An empty log, only bounded by 16 MiB for a record.
     pub fn new(partitions: u32) -> Self {
         let partitions = partitions.max(1);
         let changed = watch::Sender::new(0);
@@ -94,44 +94,43 @@ impl MemoryLog {
         }
     }
 
-    /// From now on an append that would bring the payloads over this many bytes is answered with
-    /// [`LogError::Full`]. What all groups have committed does not count.
+    /// An append that would bring the payloads over this many bytes fails with [`LogError::Full`]. What all groups have
+    /// committed does not count.
     pub fn set_max_bytes(&self, max_bytes: usize) {
         self.shared.lock().max_bytes = max_bytes;
     }
 
-    /// The next append meets this fault. Faults queue up: each append takes one.
+    /// The next append has this fault. Faults queue up: each append takes one.
     pub fn fail_next_append(&self, fault: Fault) {
         self.shared.lock().append_faults.push_back(fault);
     }
 
-    /// The next commit meets this fault. Faults queue up.
+    /// The next commit has this fault. Faults queue up.
     pub fn fail_next_commit(&self, fault: Fault) {
         self.shared.lock().commit_faults.push_back(fault);
     }
 
-    /// The next read by a member meets this fault. Faults queue up.
+    /// The next read by a member has this fault. Faults queue up.
     pub fn fail_next_read(&self, fault: Fault) {
         self.shared.lock().read_faults.push_back(fault);
     }
 
-    /// Appends wait from now on, before anything is kept, until [`MemoryLog::release_appends`].
+    /// Appends wait, before anything is kept, until [`MemoryLog::release_appends`].
     pub fn hold_appends(&self) {
         self.shared.held.send_replace(true);
     }
 
-    /// Lets the held appends go on.
+    /// Resumes held appends.
     pub fn release_appends(&self) {
         self.shared.held.send_replace(false);
     }
 
-    /// Takes all partitions from the members of the group without asking: each is told `Lost`, then `Assigned`
-    /// again.
+    /// Takes all partitions from the members of the group without notice: each receives `Lost`, then `Assigned` again.
     pub fn lose_partitions(&self, group: &str) {
         self.shared.groups.lose(group);
     }
 
-    /// The log has this many partitions from now on, never fewer than before; all groups get the new ones.
+    /// Adds partitions up to this number, for all groups.
     pub fn grow(&self, partitions: u32) {
         let partitions = partitions.max(self.shared.partitions());
         let mut state = self.shared.lock();
@@ -144,19 +143,19 @@ impl MemoryLog {
         self.shared.groups.grow(partitions);
     }
 
-    /// Takes all members of the group for dead. They are told `Lost` when they come for more, and their partitions are
-    /// at those by then that came first.
+    /// Expels all members of the group. They receive `Lost` when they call `next`; the first to do so own the
+    /// partitions by then.
     pub fn expel_members(&self, group: &str) {
         self.shared.groups.expel(group);
     }
 
-    /// Members have their partitions for this long from each time they ask, as those of a log elsewhere do, instead of
-    /// until they are told otherwise.
+    /// Members have a lease of this length from each time they ask, like members of a remote log, instead of one until
+    /// they receive a change.
     pub fn set_lease(&self, lease: Duration) {
         self.shared.lock().lease = Some(lease);
     }
 
-    /// Every member starts again at what its group has committed: duplicates without a rebalance.
+    /// Every member starts again at its group's committed offset: duplicates without a rebalance.
     pub fn redeliver(&self) {
         self.shared.lock().rewinds += 1;
         self.shared.wake();
@@ -176,7 +175,7 @@ impl MemoryLog {
         new
     }
 
-    /// Everything that was appended, partition by partition.
+    /// All appended records, partition by partition.
     pub fn contents(&self) -> Vec<StoredRecord> {
         self.shared
             .lock()
@@ -187,7 +186,7 @@ impl MemoryLog {
             .collect()
     }
 
-    /// The next offset the group wants, per partition; empty when the group never joined.
+    /// The group's committed offsets by partition; empty when it never joined.
     pub fn committed(&self, group: &str) -> Vec<u64> {
         let state = self.shared.lock();
         state.committed.get(group).cloned().unwrap_or_default()
@@ -209,7 +208,7 @@ impl Shared {
 }
 
 impl State {
-    /// Payload bytes not yet committed by every group (all of them, as long as there is no group).
+    /// Payload bytes not yet committed by every group; all bytes while there is no group.
     fn held_bytes(&self) -> usize {
         if self.committed.is_empty() {
             return self.bytes;
@@ -310,6 +309,10 @@ impl Log for MemoryLog {
                 end: records.len() as u64,
             });
         Ok(lag.collect())
+    }
+
+    async fn group_state(&self, group: &str) -> Result<GroupState, LogError> {
+        Ok(self.shared.groups.state(group))
     }
 
     async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError> {

@@ -1,4 +1,4 @@
-//! Which partition a key belongs to.
+//! The partition of a key.
 
 /// The partition of a key: XXH3 (64 bits, seed 0) of the key's bytes, modulo the number of partitions.
 ///

@@ -1,4 +1,4 @@
-//! Reading without a group, over any log that lives in this process.
+//! Reading without a group, over any log within this process.
 
 use std::sync::Arc;
 
@@ -9,14 +9,13 @@ use tokio::time::Instant;
 use crate::member::Source;
 use crate::{Fetch, LogError, Position, Reader, StoredRecord};
 
-/// No group has this name: what is read so holds nothing back.
+/// No group has this name, so such reads prevent no trimming.
 const NO_GROUP: &str = "";
 
-/// A reader.
 pub(crate) struct Scan<S: Source> {
     source: Arc<S>,
     changes: watch::Receiver<u64>,
-    /// Where each partition goes on, the one read last at the end.
+    /// The next position of each partition, the one read last at the end.
     next: Vec<Position>,
 }
 
@@ -29,7 +28,7 @@ impl<S: Source> Scan<S> {
         }
     }
 
-    /// What there is now of the first partition that has something.
+    /// The available records of the first partition that has any.
     async fn some(&mut self, max_bytes: usize) -> Result<Vec<StoredRecord>, LogError> {
         for at in 0..self.next.len() {
             let from = self.next[at];
@@ -58,7 +57,7 @@ impl<S: Source> Reader for Scan<S> {
             }
             match tokio::time::timeout_at(until, self.changes.changed()).await {
                 Ok(Ok(())) => {}
-                // The sender lives in the source, which this reader holds.
+                // This reader holds the source, which holds the sender.
                 Ok(Err(_)) => return Err(LogError::Closed),
                 Err(_) => return Ok(Vec::new()),
             }

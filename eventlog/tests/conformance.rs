@@ -31,6 +31,11 @@ impl Place for MemoryPlace {
         *log = log.restart();
         Arc::new(log.clone())
     }
+
+    async fn grow(&self, _log: &dyn Log, partitions: u32) -> bool {
+        self.0.lock().unwrap().grow(partitions);
+        true
+    }
 }
 
 struct Embedded {

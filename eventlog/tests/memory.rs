@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use eventlog::memory::Fault;
-use eventlog::{Delivery, Fetch, Log, LogError, Member, MemoryLog, Record};
+use eventlog::{Delivery, Fault, Fetch, Log, LogError, Member, MemoryLog, Record};
 
 fn record(payload: &'static str) -> Record {
     Record {

@@ -18,7 +18,7 @@ TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": 
 
 
 def ask_model(messages):
-    """A call of a model without any package: what it used is told by hand."""
+    """A call of a model without any package: its usage is set explicitly."""
     with spindle.llm("ask-model", model=MODEL, input=messages) as run:
         body = json.dumps({"model": MODEL, "messages": messages, "tools": TOOLS}).encode()
         request = urllib.request.Request(MODEL_URL + "/v1/chat/completions", body, {"Content-Type": "application/json"})

@@ -1,7 +1,7 @@
 """A model on loopback that answers as OpenAI's and Anthropic's do, without a model: for the examples and the tests.
 
 `python stub_model.py` serves it and prints its address; `start()` does so inside of a program. It knows the weather:
-it asks for the tool `get_weather` if there is one, and answers once it is told. A message with FAIL fails.
+it asks for the tool `get_weather` if there is one, and answers after the tool result. A message with FAIL fails.
 """
 
 import json

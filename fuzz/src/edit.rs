@@ -4,7 +4,7 @@ use bolero::Driver;
 
 use crate::INPUT_BYTES;
 
-/// Words that mean something to many parsers.
+/// Words with a meaning for many parsers.
 const WORDS: [&str; 24] = [
     "",
     "\0",
@@ -46,7 +46,6 @@ pub(crate) fn below<D: Driver>(driver: &mut D, end: usize) -> Option<usize> {
     Some((number as usize).checked_rem(end).unwrap_or_default())
 }
 
-/// Changes the bytes in one of many ways.
 pub(crate) fn edit<D: Driver>(
     driver: &mut D,
     bytes: &mut Vec<u8>,
@@ -109,7 +108,7 @@ fn word<D: Driver>(driver: &mut D, dictionary: &Dictionary) -> Option<&'static s
     Some(own.unwrap_or_else(|| WORDS[at]))
 }
 
-/// A part of the bytes: often a short one.
+/// A part of the bytes, often a short one.
 fn stretch<D: Driver>(driver: &mut D, bytes: &[u8]) -> Option<std::ops::Range<usize>> {
     let start = below(driver, bytes.len() + 1)?;
     let rest = bytes.len() - start;

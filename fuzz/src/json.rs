@@ -1,4 +1,4 @@
-//! Edits of JSON: values of another type, in another place, missing, or under another name.
+//! Edits of JSON: values with another type, position or name, or removed.
 
 use bolero::Driver;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Inputs for the parsers that read bytes from outside: seeds, and edits of them.
 //!
-//! A target is a test in `tests/parsers`. It gives every seed to a parser as it is, then seeds with a few random
-//! edits, and checks what the parser promises beyond not panicking. `README.md` says how to run one target for an
+//! A target is a test in `tests/parsers`. It passes every seed to a parser unchanged, then seeds with a few random
+//! edits, and checks what the parser promises beyond not panicking. `README.md` describes how to run one target for an
 //! hour, with and without guidance by coverage.
 //!
 //! Start reading at [`Seeds`], then at any target.
@@ -21,7 +21,7 @@ const INPUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Upper bound on the bytes of an input: enough for every structure, and few enough for thousands of inputs a second.
 pub const INPUT_BYTES: usize = 64 << 10;
 
-/// Runs a target: every seed once as it is, then so many edited inputs. Prints a random seed and the shrunk input when
+/// Runs a target: every seed once unchanged, then so many edited inputs. Prints a random seed and the shrunk input when
 /// an input fails.
 #[macro_export]
 macro_rules! fuzz {
@@ -39,7 +39,7 @@ macro_rules! fuzz {
     }};
 }
 
-/// Runs the examination of one input within its time limit.
+/// Examines one input within the time limit.
 ///
 /// # Panics
 /// When it takes longer.

@@ -13,7 +13,7 @@ use crate::{INPUT_BYTES, json};
 /// Edits of one input: one to this many.
 const EDITS_MAX: usize = 6;
 
-/// What the inputs of a target are made of.
+/// Seeds and words of a target.
 #[derive(Clone, Debug, Default)]
 pub struct Seeds {
     /// Name and bytes.
@@ -27,7 +27,6 @@ pub struct Seeds {
 pub struct Input(Vec<u8>);
 
 impl Input {
-    /// The bytes for the parser.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -41,7 +40,7 @@ impl fmt::Debug for Input {
 }
 
 impl Seeds {
-    /// The committed files of `seeds/<target>/`, where inputs that once failed are kept.
+    /// The committed files of `seeds/<target>/`, which include inputs that once failed.
     ///
     /// # Panics
     /// When a file cannot be read.
@@ -57,7 +56,6 @@ impl Seeds {
         seeds
     }
 
-    /// Adds one seed.
     #[must_use]
     pub fn with(mut self, seed: impl Into<Vec<u8>>) -> Self {
         let name = format!("seed {}", self.seeds.len());
@@ -65,7 +63,6 @@ impl Seeds {
         self
     }
 
-    /// Adds several seeds.
     #[must_use]
     pub fn with_all<S: Into<Vec<u8>>>(self, seeds: impl IntoIterator<Item = S>) -> Self {
         seeds.into_iter().fold(self, Self::with)
@@ -117,8 +114,8 @@ impl ValueGenerator for Seeds {
     }
 }
 
-/// The bodies that real clients posted to one of these paths, from `tests/captures`. Where a body was not JSON, its
-/// exact bytes; `binary` selects those.
+/// The bodies that real clients posted to one of these paths, from `tests/captures`; `binary` selects the exact bytes
+/// of bodies that are not JSON.
 ///
 /// # Panics
 /// When a capture cannot be read.

@@ -1,11 +1,13 @@
-//! The parsers that read bytes from outside, one target each. `fuzz/README.md` says how to run one for long.
+//! The parsers of external bytes, one target each. `fuzz/README.md` describes how to run one for long.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-// The binary has no library, so the two parsers that only it has are compiled here once more.
+// The binary has no library, so its two parsers are compiled here again.
 #[allow(dead_code, reason = "the commands use the rest")]
 #[path = "../../src/moving/file.rs"]
 mod archive_file;
+#[path = "../../tests/golden/golden.rs"]
+mod golden;
 #[allow(dead_code, reason = "the commands use the rest")]
 #[path = "../../src/admin/price_file.rs"]
 mod price_file;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use eventlog::{Log, LogError, Record};
 use futures::future::join_all;
-use schemas::fault::Fault;
+use schemas::api_error::ApiError;
 use schemas::ids::ProjectId;
 use schemas::record::{OLD_DAYS_HEADER, RecordHeader};
 use schemas::start;
@@ -14,16 +14,15 @@ use schemas::start;
 use crate::metrics::Metrics;
 use crate::plan::Payload;
 
-/// Records of one request that are appended side by side: enough to share a sync of the disk (X1).
+/// Records of one request that are appended concurrently: enough to share a sync of the disk (X1).
 const APPENDS_AT_ONCE: usize = 64;
-/// Seconds after which a client may ask again when the log is full or away.
+/// `Retry-After` when the log is full or away, in seconds.
 const LOG_RETRY_S: u32 = 5;
 
-/// Appends to the log and keeps count.
 pub(crate) struct Appender {
     log: Arc<dyn Log>,
     metrics: Metrics,
-    /// Whether the last append failed: a log that is away is told once, not at each request.
+    /// Whether the last append failed: an unavailable log is logged once, not at each request.
     is_failing: AtomicBool,
 }
 
@@ -36,18 +35,18 @@ impl Appender {
         }
     }
 
-    /// Appends all payloads; `Ok` when all are durable (L1). After an error some may be: the client sends the batch
-    /// again, and the events' identities make that harmless.
+    /// `Ok` when all payloads are durable (L1). After an error some may be: the client sends the batch again, and the
+    /// events' identities make that harmless.
     pub(crate) async fn append(
         &self,
         project: &ProjectId,
         payloads: Vec<Payload>,
         now_ms: i64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ApiError> {
         let mut rest = payloads.into_iter();
         loop {
-            // Each append is begun after the one before it, so that records of one key stay in order (L2), and all
-            // that were begun are waited for: a dropped one might be in the log without being counted.
+            // Each append begins after the one before it, so that records of one key stay in order (L2), and every
+            // append that began is awaited: a dropped one might be in the log without being counted.
             let begun = rest
                 .by_ref()
                 .take(APPENDS_AT_ONCE)
@@ -57,7 +56,7 @@ impl Appender {
                 self.tell_recovery();
                 return Ok(());
             }
-            // A log that is full or away is not asked for more.
+            // No further appends to a log that is full or away.
             if let Some(error) = results.into_iter().find_map(Result::err) {
                 self.tell_failure(&error);
                 return Err(fault(&error));
@@ -115,7 +114,7 @@ impl Appender {
         self.metrics.append_failures.inc();
         if !self.is_failing.swap(true, Ordering::Relaxed) {
             if error.is_retryable() || matches!(error, LogError::Closed) {
-                tracing::warn!(%error, "the event log takes no records; clients are told to send again");
+                tracing::warn!(%error, "the event log takes no records; clients are asked to send again");
             } else {
                 tracing::error!(%error, "the event log refused a record");
             }
@@ -130,17 +129,17 @@ impl Appender {
     }
 }
 
-fn fault(error: &LogError) -> Fault {
+fn fault(error: &LogError) -> ApiError {
     match error {
         LogError::Full(_) => {
-            Fault::unavailable("the event log is full; send the batch again", LOG_RETRY_S)
+            ApiError::unavailable("the event log is full; send the batch again", LOG_RETRY_S)
         }
         LogError::Unavailable(_) | LogError::Closed => {
-            Fault::unavailable("the event log is away; send the batch again", LOG_RETRY_S)
+            ApiError::unavailable("the event log is away; send the batch again", LOG_RETRY_S)
         }
         LogError::TooLarge { .. }
         | LogError::NotAssigned(_)
         | LogError::Damaged(_)
-        | LogError::Settings(_) => Fault::internal(),
+        | LogError::Settings(_) => ApiError::internal(),
     }
 }

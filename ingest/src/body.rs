@@ -1,34 +1,32 @@
-//! Reads a request's body within its bounds: type, encoding, decompressed size, time, and what all bodies may hold.
+//! Reads a request's body within the bounds on type, encoding, decompressed size, time and memory.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::request_body::{self, no_memory, too_large};
 use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
 use axum::body::{Body, HttpBody};
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use schemas::fault::{self, Fault};
+use schemas::api_error::{self, ApiError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::io::StreamReader;
 
 use crate::compressed::Compressed;
 use crate::in_flight::{InFlight, Reservation};
 
-/// First allocation for a body whose length is announced: announcing more costs nothing until it arrives.
+/// First allocation for a body of known length: announcing more costs nothing until it arrives.
 const FIRST_ALLOCATION_BYTES: usize = 1 << 20;
 /// Step in which decompressed bytes are read: the decoders' own buffers are of this order.
 const DECODE_STEP_BYTES: usize = 64 << 10;
-/// Seconds after which a client may ask again when memory for bodies is taken: it frees within milliseconds.
-const IN_FLIGHT_RETRY_S: u32 = 1;
-/// Time spent on reading off what is left of a refused body; see [`discard`].
+/// Time spent on reading the rest of a rejected body; see [`discard`].
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes read off of a refused body, as a multiple of the limit of a good one.
+/// Bytes read of a rejected body, as a multiple of the limit of an accepted one.
 const DISCARD_LIMITS: usize = 4;
 
-/// Bounds on one body.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     pub(crate) bytes: usize,
@@ -36,14 +34,13 @@ pub(crate) struct Bounds {
     pub(crate) in_flight: Arc<InFlight>,
 }
 
-/// A whole body, decompressed, with its share of the memory for bodies.
+/// A complete body, decompressed, with its reservation of memory.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
     pub(crate) reservation: Reservation,
 }
 
-/// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Identity,
@@ -53,19 +50,9 @@ pub(crate) enum Encoding {
     Zstd,
 }
 
-/// Checks that the body is said to be JSON; a 415.
-pub(crate) fn json_type(headers: &HeaderMap) -> Result<(), Fault> {
-    if let Some(value) = headers.get(CONTENT_TYPE)
-        && !value.to_str().is_ok_and(is_json)
-    {
-        let message = "the body must be JSON in UTF-8, sent as `Content-Type: application/json`";
-        return Err(Fault::new(415, "unsupported_media_type", message));
-    }
-    Ok(())
-}
-
-/// How the body is compressed; a 415.
-pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Fault> {
+/// # Errors
+/// 415 for an unknown encoding.
+pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
     let encoding = match (values.next(), values.next()) {
         (None, _) => Some(Encoding::Identity),
@@ -85,42 +72,19 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Fault> {
         },
         (Some(_), Some(_)) => None,
     };
-    encoding.ok_or_else(|| {
-        let message = "Content-Encoding must be one of gzip, deflate, br, zstd, identity";
-        Fault::new(415, "unsupported_encoding", message)
-    })
+    encoding.ok_or_else(request_body::unsupported_encoding)
 }
 
-/// `application/json`, and `text/plain`, which is what browsers let a page send without a preflight (`sendBeacon`).
-fn is_json(content_type: &str) -> bool {
-    let mut parts = content_type.split(';').map(str::trim);
-    let media_type = parts.next().unwrap_or_default();
-    let is_known = ["application/json", "text/plain"]
-        .iter()
-        .any(|known| media_type.eq_ignore_ascii_case(known));
-    is_known
-        && parts.all(|parameter| match parameter.split_once('=') {
-            Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
-                value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
-                    || value.trim().trim_matches('"').eq_ignore_ascii_case("utf8")
-            }
-            _ => true,
-        })
-}
-
-/// Reads the body whole, or says why not. After an error the rest of it is still unread.
+/// After an error the rest of the body is unread.
 pub(crate) async fn read(
     body: &mut Body,
     encoding: Encoding,
     bounds: Bounds,
-) -> Result<Received, Fault> {
+) -> Result<Received, ApiError> {
     let timeout = bounds.timeout;
     match tokio::time::timeout(timeout, read_untimed(body, encoding, bounds)).await {
         Ok(result) => result,
-        Err(_) => {
-            let message = format!("the body did not arrive within {} s", timeout.as_secs_f32());
-            Err(timed_out(message))
-        }
+        Err(_) => Err(request_body::late(timeout)),
     }
 }
 
@@ -128,7 +92,7 @@ async fn read_untimed(
     body: &mut Body,
     encoding: Encoding,
     bounds: Bounds,
-) -> Result<Received, Fault> {
+) -> Result<Received, ApiError> {
     let announced = HttpBody::size_hint(body).exact();
     if encoding == Encoding::Identity {
         if announced.is_some_and(|bytes| bytes > bounds.bytes as u64) {
@@ -138,7 +102,7 @@ async fn read_untimed(
     }
     let stream = StreamReader::new(Compressed::new(body, bounds.bytes));
     match encoding {
-        // Gzip allows several members in a row; so do log shippers that append.
+        // Gzip allows several members in a row; log shippers that append make use of it.
         Encoding::Gzip => {
             let mut decoder = GzipDecoder::new(stream);
             decoder.multiple_members(true);
@@ -151,8 +115,8 @@ async fn read_untimed(
     }
 }
 
-/// Collects frames. A body of one frame is handed on as it came from the connection, without a copy.
-async fn read_plain(body: &mut Body, bounds: Bounds) -> Result<Received, Fault> {
+/// Collects frames. A body of one frame is returned as it came from the connection, without a copy.
+async fn read_plain(body: &mut Body, bounds: Bounds) -> Result<Received, ApiError> {
     let announced = HttpBody::size_hint(body)
         .exact()
         .and_then(|bytes| usize::try_from(bytes).ok());
@@ -161,7 +125,7 @@ async fn read_plain(body: &mut Body, bounds: Bounds) -> Result<Received, Fault> 
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame
-            .map_err(|error| unread(&error, interrupted))?
+            .map_err(|error| unread(&error, request_body::incomplete))?
             .into_data()
         else {
             continue;
@@ -195,23 +159,25 @@ async fn read_plain(body: &mut Body, bounds: Bounds) -> Result<Received, Fault> 
     Ok(Received { bytes, reservation })
 }
 
-/// Reads decompressed bytes up to the limit and not one step further, so that a bomb stops there.
-async fn read_decoded(decoder: impl AsyncRead + Unpin, bounds: Bounds) -> Result<Received, Fault> {
+/// Reads decompressed bytes up to the limit and not one step further, so that a decompression bomb stops there.
+async fn read_decoded(
+    decoder: impl AsyncRead + Unpin,
+    bounds: Bounds,
+) -> Result<Received, ApiError> {
     let mut decoder = decoder.take(bounds.bytes as u64 + 1);
     let mut reservation = bounds.in_flight.begin();
     let mut bytes = BytesMut::new();
     loop {
         bytes.reserve(DECODE_STEP_BYTES);
-        // A few compressed bytes can keep the decoder busy for long: others get their turn in between.
+        // A few compressed bytes can keep the decoder busy for long: other tasks run in between.
         tokio::task::consume_budget().await;
-        let read =
-            decoder
-                .read_buf(&mut bytes)
-                .await
-                .map_err(|error| match fault::io_kind(&error) {
-                    Some(io::ErrorKind::FileTooLarge) => too_large(bounds.bytes),
-                    _ => unread(&error, undecodable),
-                })?;
+        let read = decoder
+            .read_buf(&mut bytes)
+            .await
+            .map_err(|error| match api_error::io_kind(&error) {
+                Some(io::ErrorKind::FileTooLarge) => too_large(bounds.bytes),
+                _ => unread(&error, request_body::undecodable),
+            })?;
         if read == 0 {
             return Ok(Received {
                 bytes: bytes.freeze(),
@@ -227,14 +193,14 @@ async fn read_decoded(decoder: impl AsyncRead + Unpin, bounds: Bounds) -> Result
     }
 }
 
-/// Reads off what is left of a refused body and forgets it, within bounds. Without that the connection is reset
-/// under a client that is still sending, and it never sees why it was refused.
+/// Reads the rest of a rejected body and drops it, within bounds. Otherwise the connection is reset while the client
+/// still sends, and the client never sees the error.
 pub(crate) async fn discard(body: &mut Body, headers: &HeaderMap, limit: usize) {
     let limit = limit.saturating_mul(DISCARD_LIMITS);
     let announced = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    // A client that waits to be told to go on has sent nothing yet.
+    // A client that waits for `100 Continue` has sent nothing yet.
     if headers.contains_key(EXPECT) || announced.is_some_and(|bytes| bytes > limit) {
         return;
     }
@@ -247,46 +213,16 @@ pub(crate) async fn discard(body: &mut Body, headers: &HeaderMap, limit: usize) 
             }
         }
     };
-    // Nothing depends on whether it came to its end.
+    // Nothing depends on its completion.
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, read_off).await;
 }
 
-pub(crate) fn too_large(limit: usize) -> Fault {
-    Fault::new(
-        413,
-        "body_too_large",
-        format!("the body is over the limit of {limit} bytes, counted decompressed"),
-    )
-}
-
-pub(crate) fn no_memory() -> Fault {
-    Fault::unavailable(
-        "too much is being received at once; send the batch again",
-        IN_FLIGHT_RETRY_S,
-    )
-}
-
-fn timed_out(message: impl Into<String>) -> Fault {
-    Fault::new(408, "request_timeout", message)
-}
-
-/// Why a body could not be read: the client's pace, or what else it is.
-fn unread(error: &(dyn std::error::Error + 'static), otherwise: impl Fn() -> Fault) -> Fault {
-    match fault::io_kind(error) {
-        Some(io::ErrorKind::TimedOut) => timed_out("the body arrives too slowly"),
+/// The error for an unreadable body: a client that is too slow, or else `otherwise`.
+fn unread(error: &(dyn std::error::Error + 'static), otherwise: impl Fn() -> ApiError) -> ApiError {
+    match api_error::io_kind(error) {
+        Some(io::ErrorKind::TimedOut) => request_body::slow(),
         _ => otherwise(),
     }
-}
-
-fn interrupted() -> Fault {
-    Fault::bad_request("incomplete_body", "the body ended before its end")
-}
-
-fn undecodable() -> Fault {
-    Fault::bad_request(
-        "invalid_encoding",
-        "the body ended before its end, or is not what its Content-Encoding says",
-    )
 }
 
 #[cfg(test)]
@@ -299,33 +235,8 @@ mod tests {
     }
 
     #[test]
-    fn json_in_utf_8_is_taken_whatever_it_is_called() {
-        assert_eq!(json_type(&HeaderMap::new()), Ok(()));
-        assert_eq!(encoding(&HeaderMap::new()), Ok(Encoding::Identity));
-        for value in [
-            "application/json",
-            "Application/JSON; Charset=\"UTF-8\"",
-            "text/plain;charset=UTF-8",
-            "application/json;",
-        ] {
-            assert_eq!(json_type(&with(CONTENT_TYPE, value)), Ok(()), "{value}");
-        }
-        for value in [
-            "application/x-www-form-urlencoded",
-            "application/json; charset=latin1",
-            "application/jsonx",
-            "",
-        ] {
-            assert_eq!(
-                json_type(&with(CONTENT_TYPE, value)).unwrap_err().code,
-                "unsupported_media_type",
-                "{value}"
-            );
-        }
-    }
-
-    #[test]
     fn one_known_encoding_is_taken_and_no_other() {
+        assert_eq!(encoding(&HeaderMap::new()), Ok(Encoding::Identity));
         for (value, expected) in [
             ("gzip", Encoding::Gzip),
             ("X-GZip", Encoding::Gzip),
@@ -338,7 +249,10 @@ mod tests {
         }
         for value in ["compress", "gzip, br", "gzip;q=1"] {
             assert_eq!(
-                encoding(&with(CONTENT_ENCODING, value)).unwrap_err().code,
+                encoding(&with(CONTENT_ENCODING, value))
+                    .unwrap_err()
+                    .code
+                    .as_str(),
                 "unsupported_encoding"
             );
         }

@@ -1,8 +1,8 @@
 //! A compressed body on its way to a decoder.
 //!
-//! Decoders read until they have output. An endless row of empty gzip members has none: 20 bytes each, and a decoder
-//! that is set up again for each of them. So compressed bytes have a bound of their own, and the task yields while they
-//! are read.
+//! Decoders read until they have output. An endless sequence of empty gzip members has none: 20 bytes each, and a
+//! decoder that is set up again for each of them. So compressed bytes have a separate bound, and the task yields while
+//! they are read.
 
 use std::io;
 use std::pin::Pin;
@@ -15,29 +15,28 @@ use bytes::Bytes;
 use futures::Stream;
 use http_body_util::BodyDataStream;
 
-/// Bytes handed to a decoder at once: 25 empty members of gzip.
+/// Bytes passed to a decoder at once: 25 empty members of gzip.
 const SLICE_BYTES: usize = 512;
-/// Time after which other tasks get their turn; a slice takes some microseconds of it.
+/// Time after which the task yields; a slice takes some microseconds of it.
 const TURN: Duration = Duration::from_micros(500);
-/// What encoders add to bytes that cannot be compressed: gzip, zstd and brotli stay below a hundredth, and some bytes of
-/// head.
+/// What encoders add to incompressible bytes: gzip, zstd and brotli stay below a hundredth, and some bytes of header.
 const OVERHEAD_SHARE: usize = 64;
 const OVERHEAD_BYTES: usize = 1 << 10;
 
-/// Compressed bytes. Ends with [`io::ErrorKind::FileTooLarge`] past its bound; other errors are those of the body.
+/// Compressed bytes. Ends with [`io::ErrorKind::FileTooLarge`] past its bound; other errors come from the body.
 #[derive(Debug)]
 pub struct Compressed<B = Body> {
     body: BodyDataStream<B>,
-    /// Bytes that may still come.
+    /// Bytes that may still arrive.
     left: usize,
-    /// Bytes that came and were not handed on yet.
+    /// Bytes that arrived and were not passed on yet.
     ahead: Bytes,
-    /// Start of the task's turn, as far as this knows.
+    /// Start of the task's turn, as far as known.
     turn: Option<Instant>,
 }
 
 impl<B> Compressed<B> {
-    /// The bytes of a body that has at most `bytes` decompressed.
+    /// For a body of at most `bytes` decompressed bytes.
     pub fn new(body: B, bytes: usize) -> Self {
         Self {
             body: BodyDataStream::new(body),
@@ -125,7 +124,7 @@ mod tests {
         let all = std::future::poll_fn(|cx| {
             loop {
                 match slices.poll_next_unpin(cx) {
-                    // A decoder that takes its time.
+                    // A slow decoder.
                     Poll::Ready(Some(_)) => std::thread::sleep(TURN),
                     Poll::Ready(None) => return Poll::Ready(()),
                     Poll::Pending => {

@@ -1,4 +1,4 @@
-//! The settings of this tier. Every bound here has a reason (X1).
+//! Settings of ingest. Every bound has a reason (X1).
 
 use std::time::Duration;
 
@@ -6,37 +6,37 @@ use bytesize::ByteSize;
 use schemas::limits;
 use serde::{Deserialize, Deserializer};
 
-/// How `POST /api/report` behaves.
+/// Settings of `POST /api/report`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IngestConfig {
-    /// Decompressed bytes of one body; over it the answer is 413.
+    /// Decompressed bytes of one body; above it the response is 413.
     #[serde(deserialize_with = "size")]
     pub body_bytes: usize,
-    /// Time for a whole body to arrive; over it the answer is 408, so that slow clients hold no memory.
+    /// Time for a whole body to arrive; after it the response is 408, so that slow clients hold no memory.
     #[serde(with = "humantime_serde")]
     pub body_timeout: Duration,
-    /// Bytes of all bodies being read, checked or appended; over it the answer is 503. A body costs up to about
-    /// twice its size, when its events have to be copied into records.
+    /// Bytes of all bodies being read, checked or appended; above it the response is 503. A body costs up to about
+    /// twice its size when its events have to be copied into records.
     #[serde(deserialize_with = "size")]
     pub in_flight_bytes: usize,
     /// Origins whose pages may report from a browser (`"https://app.example.com"`, or `"*"` for all).
     pub allowed_origins: Vec<String>,
-    /// Events per second of one API key; 0 means no limit. Over it the answer is 429.
+    /// Events per second of one API key; 0 means no limit. Above it the response is 429.
     pub key_events_per_second: u32,
-    /// Decompressed bytes of one body that comes without a key: it is read before anyone is known to be good.
+    /// Decompressed bytes of one body without a key, which is read before the client is authenticated.
     #[serde(deserialize_with = "size")]
     pub keyless_body_bytes: usize,
     /// Events per second of one app that is accepted without a key; 0 means no limit.
     pub keyless_events_per_second: u32,
-    /// For how long a key may have been silent and then catch up at once: the burst is this many seconds of its
-    /// rate, and the most events it may send in one request.
+    /// The burst, in seconds of the rate: how much a silent key may catch up at once, and the most events of one
+    /// request.
     #[serde(with = "humantime_serde")]
     pub burst: Duration,
-    /// Age of the oldest events that are taken; older ones are rejected one by one. `0s` takes any.
+    /// Age of the oldest accepted events; older ones are rejected individually. `0s` accepts any.
     #[serde(with = "humantime_serde")]
     pub max_event_age: Duration,
-    /// Days before yesterday that one project may report in a second; 0 means no limit. Over it the answer is 429.
+    /// Days before yesterday that one project may report in a second; 0 means no limit. Above it the response is 429.
     pub old_days_per_second: u32,
 }
 
@@ -58,7 +58,7 @@ impl Default for IngestConfig {
 }
 
 impl IngestConfig {
-    /// What is wrong with the settings, all of it; empty when nothing is.
+    /// All faults of the settings.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.body_bytes == 0 {

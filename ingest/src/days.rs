@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use moka::sync::Cache;
+use schemas::api_error::{ApiError, EventCode};
 use schemas::event::EventFault;
-use schemas::fault::Fault;
 use schemas::limits;
 use schemas::timestamp;
 
@@ -19,19 +19,19 @@ use crate::rate::Rates;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Days before yesterday that a project may report at once after a pause: two full reports.
 const BURST_DAYS: u32 = 64;
-/// A day that was paid for is free this long: the processor stores together what arrives together. So the days of a
-/// project that wait in the log are bounded (the burst, and ten seconds of the rate), and events that are spread over the
-/// last month pass at any rate.
+/// A day that was paid for is free for this long: the processor stores records together that arrive together. So the
+/// days of a project that wait in the log are bounded (the burst, and ten seconds of the rate), and events spread over
+/// the last month pass at any rate.
 const PAID_FOR: Duration = Duration::from_secs(10);
-/// Days paid for and kept (X1); one that is evicted is paid for again.
+/// Paid days to keep (X1); one that is evicted is paid for again.
 const PAID_MAX: u64 = 100_000;
 
-/// The day of a time, as days since 1970, UTC.
+/// Days since 1970, UTC.
 pub(crate) fn day(time_ms: i64) -> i64 {
     time_ms.div_euclid(DAY_MS)
 }
 
-/// What the days of a report are checked against.
+/// Bounds on the days of a report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DayBounds {
     pub(crate) now_ms: i64,
@@ -51,7 +51,7 @@ impl DayBounds {
             return Ok(());
         }
         Err(EventFault {
-            code: "timestamp_too_old",
+            code: EventCode::TimestampTooOld,
             message: format!(
                 "events[{index}].timestamp {} is before {}: this server takes events of the last {} \
                  (`ingest.max_event_age`)",
@@ -62,22 +62,21 @@ impl DayBounds {
         })
     }
 
-    /// Whether a day is before yesterday. Rows of newer days share their parts with everyone else's.
+    /// Whether a day is before yesterday. Rows of newer days share their parts with other projects' rows.
     pub(crate) fn is_old(&self, day: i64) -> bool {
         day < self::day(self.now_ms) - 1
     }
 
-    /// The distinct old days among these.
     pub(crate) fn old_days(&self, days: impl Iterator<Item = i64>) -> Vec<i64> {
         let old: BTreeSet<i64> = days.filter(|day| self.is_old(*day)).collect();
         old.into_iter().collect()
     }
 }
 
-/// The rejection of an event that lies on none of the newest days of its report.
+/// The rejection of an event that is on none of the newest days of its report.
 pub(crate) fn too_many(index: usize, days: usize) -> EventFault {
     EventFault {
-        code: "too_many_days",
+        code: EventCode::TooManyDays,
         message: format!(
             "events[{index}] is not on one of the {} newest of {days} days in this report: one report may have events \
              of {} days; send the others in another report",
@@ -87,7 +86,7 @@ pub(crate) fn too_many(index: usize, days: usize) -> EventFault {
     }
 }
 
-/// How many days before yesterday a project may report in a second.
+/// The rate of days before yesterday by project.
 pub(crate) struct OldDays {
     rates: Rates,
     paid: Cache<(String, i64), ()>,
@@ -106,8 +105,8 @@ impl OldDays {
         })
     }
 
-    /// Takes these days from the rate of the project, all or none.
-    pub(crate) fn take(&self, project: &str, days: &[i64]) -> Result<(), Fault> {
+    /// Takes these days from the project's rate, all or none.
+    pub(crate) fn take(&self, project: &str, days: &[i64]) -> Result<(), ApiError> {
         let unpaid = days
             .iter()
             .map(|day| (project.to_owned(), *day))
@@ -134,7 +133,7 @@ mod tests {
         let next: Vec<i64> = (31..62).collect();
         assert_eq!(old.take("p", &next), Ok(()));
         let fault = old.take("p", &(62..93).collect::<Vec<_>>()).unwrap_err();
-        assert_eq!((fault.status, fault.code), (429, "rate_limited"));
+        assert_eq!((fault.status, fault.code.as_str()), (429, "rate_limited"));
         assert!(
             fault
                 .retry_after_s
@@ -165,7 +164,7 @@ mod tests {
         assert!(bounds(0).check_age(0, 0).is_ok());
         assert!(bounds(2).check_age(0, now_ms - 2 * DAY_MS).is_ok());
         let fault = bounds(2).check_age(7, now_ms - 2 * DAY_MS - 1).unwrap_err();
-        assert_eq!(fault.code, "timestamp_too_old");
+        assert_eq!(fault.code.as_str(), "timestamp_too_old");
         assert!(fault.message.contains("events[7]") && fault.message.contains("2days"));
         assert!(!bounds(2).is_old(day(now_ms) - 1) && bounds(2).is_old(day(now_ms) - 2));
     }

@@ -1,11 +1,10 @@
-//! The bound on memory for bodies (X1): what is being read, checked or appended, over all requests.
+//! The bound on memory for bodies that are being read, checked or appended, over all requests (X1).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prometheus::IntGauge;
 
-/// Counts the bytes of bodies in flight against a limit.
 #[derive(Debug)]
 pub struct InFlight {
     limit: usize,
@@ -14,7 +13,7 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// A budget of `limit` bytes, which shows on `gauge` how many are taken.
+    /// `gauge` shows the bytes taken of `limit`.
     pub fn new(limit: usize, gauge: IntGauge) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -23,8 +22,8 @@ impl InFlight {
         })
     }
 
-    /// Begins a body. Bytes are counted as they arrive, not as they are announced: a client that announces much
-    /// and sends nothing takes nothing from others.
+    /// Begins a body. Bytes are counted as they arrive, not as they are announced: a client that announces much and
+    /// sends nothing takes nothing from others.
     pub fn begin(self: &Arc<Self>) -> Reservation {
         Reservation {
             in_flight: Arc::clone(self),
@@ -33,7 +32,7 @@ impl InFlight {
     }
 }
 
-/// The bytes of one body; given back when dropped.
+/// The bytes of one body; released when dropped.
 #[derive(Debug)]
 pub struct Reservation {
     in_flight: Arc<InFlight>,
@@ -41,22 +40,22 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// One of its own, for memory that is given back earlier.
+    /// A second reservation, for memory that is released earlier.
     pub(crate) fn beside(&self) -> Self {
         self.in_flight.begin()
     }
 
-    /// Whether `bytes` more could ever be taken, with nothing else in flight.
+    /// Whether `bytes` more could be taken with nothing else in flight.
     pub(crate) fn may_grow(&self, bytes: usize) -> bool {
         self.bytes.saturating_add(bytes) <= self.in_flight.limit
     }
 
-    /// Most bytes that one item of a body may take: half of the budget, so that it fits beside others in the end.
+    /// Upper bound on one item of a body: half of the budget, so that it fits beside others in the end.
     pub(crate) fn most_of_item(&self) -> usize {
         self.in_flight.limit / 2
     }
 
-    /// Takes `bytes` more; `false` when that would pass the limit, and then nothing is taken.
+    /// Takes `bytes` more; `false`, and none taken, when that would exceed the limit.
     #[must_use]
     pub fn grow(&mut self, bytes: usize) -> bool {
         let InFlight { limit, used, gauge } = &*self.in_flight;

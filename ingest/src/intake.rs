@@ -1,90 +1,132 @@
-//! From the head of a request to events in the log, in whatever format they come: who reports, the body within its
-//! bounds, each event checked, the good ones appended.
+//! From the head of a request to events in the log, for every format: authenticates, reads the body within its bounds,
+//! checks each event, and appends the accepted ones.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::{AuthHeader, request_body};
 use axum::body::Body;
+use axum::http::HeaderMap;
 use axum::http::request::Parts as Head;
-use schemas::fault::Fault;
+use bytes::Bytes;
+use schemas::api_error::{ApiError, ErrorCode};
 use schemas::start::Start;
 
-use crate::auth::{self, Presented, Reporter};
-use crate::body::{self, Bounds, Encoding, Received};
+use crate::auth::{self, Reporter};
+use crate::body::{Bounds, Received};
 use crate::days::DayBounds;
 use crate::named_keys::NamedKeys;
-use crate::otlp::{Room, Signal, Wire, grpc};
-use crate::plan::{self, Apps, Plan, Rejections};
+use crate::outcome::{Rejections, Report};
+use crate::plan::{self, Apps, Plan};
 use crate::rate::Rates;
-use crate::report::Report;
+use crate::run_apps::Placing;
 use crate::state::Parts;
 
-/// Bodies up to this size are read on the thread that serves connections: about a millisecond of work. Larger ones
-/// go to a thread of their own, which costs some 20 µs, so that they hold up nobody else.
+/// Bodies up to this size are parsed on the thread that serves connections: about a millisecond of work. Larger ones go
+/// to a blocking thread, which costs some 20 µs, so that they do not delay other requests.
 const INLINE_BODY_BYTES: usize = 1 << 20;
-/// The same for bodies that are translated first, which takes several times as long.
-const INLINE_OTLP_BYTES: usize = 128 << 10;
-/// Bytes of the events that a body is translated to, as a multiple of the limit of a body. Spans as clients send them
-/// take about twice their bytes, empty ones twenty times.
-const TRANSLATED_LIMITS: usize = 4;
 
-/// How the events stand in a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// `{"events": [...]}`.
-    Report,
-    /// An export of OpenTelemetry.
-    Otlp(Signal),
-    /// The same in a message of gRPC.
-    Grpc(Signal),
+/// A format of events; implemented beside the format's handlers.
+pub(crate) trait Format: Sync {
+    type Content: Content;
+
+    /// Checks the headers and reads the body within the bounds.
+    ///
+    /// # Errors
+    /// 408, 413 and 503 of the body; 415 for another media type or encoding.
+    fn receive(
+        &self,
+        headers: &HeaderMap,
+        body: &mut Body,
+        bounds: Bounds,
+    ) -> impl Future<Output = Result<(Received, Self::Content), ApiError>> + Send;
 }
 
-/// A batch in the log, and what of it was none.
+pub(crate) trait Content: Send + 'static {
+    /// Bodies up to this size are parsed on the thread that serves connections.
+    const INLINE_BYTES: usize;
+    /// Whether an event can name an API key as its app.
+    const CAN_NAME_KEYS: bool;
+
+    /// Decodes a body that was read at `now_ms`, Unix milliseconds.
+    ///
+    /// # Errors
+    /// When the body as a whole is not of this format, or there is no memory for its events.
+    fn decode(self, received: Received, now_ms: i64) -> Result<Decoded, ApiError>;
+}
+
+/// `{"events": [...]}`, and the rejections of items that yielded no events.
+pub(crate) struct Decoded {
+    pub(crate) received: Received,
+    pub(crate) refused: Rejections,
+    /// Whether the body is `text/plain`, which only clients of the llmonitor dialect send.
+    pub(crate) is_text: bool,
+}
+
+/// `{"events": [...]}` as the client sent it.
+pub(crate) struct Events {
+    pub(crate) is_text: bool,
+}
+
+impl Content for Events {
+    const INLINE_BYTES: usize = INLINE_BODY_BYTES;
+    const CAN_NAME_KEYS: bool = true;
+
+    fn decode(self, received: Received, _now_ms: i64) -> Result<Decoded, ApiError> {
+        Ok(Decoded {
+            received,
+            refused: Rejections::default(),
+            is_text: self.is_text,
+        })
+    }
+}
+
+/// The outcome of a batch in the log.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    /// The events.
     pub(crate) report: Report,
-    /// Spans and records that no events could be made of; in the report too, one for each.
+    /// Spans and records that yielded no events; each is in the report too.
     pub(crate) refused: usize,
 }
 
-/// Takes a batch: an answer follows when every good event is durable (L1). After an error the rest of the body may be
-/// unread.
-pub(crate) async fn accept(
+/// Takes a batch: returns when every accepted event is durable (L1). After an error the rest of the body may be unread.
+pub(crate) async fn accept<F: Format>(
     parts: &Arc<Parts>,
     head: &Head,
     body: &mut Body,
-    format: Format,
-) -> Result<Taken, Fault> {
-    match auth::presented(&head.headers) {
-        Presented::Secrets(secrets) => {
+    format: &F,
+) -> Result<Taken, ApiError> {
+    match AuthHeader::read(&head.headers) {
+        Some(header) => {
             let client = auth::client(head);
-            let (credential, secret) = auth::authenticate(&*parts.auth, &secrets, client).await?;
+            let (credential, secret) =
+                auth::authenticate(&*parts.auth, header.secrets(), client).await?;
             let reporter = auth::reporter(&credential)?;
             let own = NamedKeys::presented(secret, &reporter);
             let limit = parts.config.body_bytes;
-            let (received, form) = receive(parts, head, body, format, limit).await?;
-            let keys = match form {
-                Form::Events => {
-                    own.look_up((&*parts.auth, client), &received.bytes, &reporter)
+            let (received, content) = receive(parts, head, body, format, limit).await?;
+            let keys = match F::Content::CAN_NAME_KEYS {
+                true => {
+                    own.look_up(&*parts.auth, client, &received.bytes, &reporter)
                         .await?
                 }
-                Form::Otlp { .. } => own,
+                false => own,
             };
-            let apps = Apps::AnyOr(reporter.default_app.clone(), keys);
-            let batch = Batch::read(received, form, apps, parts.config.max_event_age).await?;
+            let placing = Placing::new(&reporter.project, &parts.run_apps);
+            let apps = Apps::OfRunOr(reporter.default_app.clone(), keys, placing);
+            let batch = Batch::read(received, content, apps, parts.config.max_event_age).await?;
             let refused = batch.refused.count;
             let report = batch
                 .append(parts, reporter, parts.key_rates.as_ref())
                 .await?;
             Ok(Taken { report, refused })
         }
-        Presented::Nothing if !parts.auth.keyless_possible() => Err(auth::missing()),
-        Presented::Nothing => {
+        None if !parts.auth.keyless_possible() => Err(auth::missing()),
+        None => {
             let limit = parts.config.keyless_body_bytes;
-            let (received, form) = receive(parts, head, body, format, limit).await?;
+            let (received, content) = receive(parts, head, body, format, limit).await?;
             let max_age = parts.config.max_event_age;
-            let batch = Batch::read(received, form, Apps::OnlyFirst, max_age).await?;
+            let batch = Batch::read(received, content, Apps::OnlyFirst, max_age).await?;
             let refused = batch.refused.count;
             let app = batch
                 .plan
@@ -98,7 +140,7 @@ pub(crate) async fn accept(
                 .await
                 .map_err(auth::unavailable)?;
             let reporter = auth::reporter(&*credential.ok_or_else(auth::missing)?)?;
-            // The rate of what comes without a key is the app's own: nobody uses up that of the project's keys.
+            // Events without a key have a separate rate limit per app, apart from the limits of the project's keys.
             let reporter = Reporter {
                 key_id: format!("{}/{app}", reporter.project),
                 ..reporter
@@ -111,55 +153,26 @@ pub(crate) async fn accept(
     }
 }
 
-async fn receive(
+async fn receive<F: Format>(
     parts: &Parts,
     head: &Head,
     body: &mut Body,
-    format: Format,
+    format: &F,
     limit: usize,
-) -> Result<(Received, Form), Fault> {
+) -> Result<(Received, F::Content), ApiError> {
     without_parameters(head.uri.query())?;
     let bounds = Bounds {
         bytes: limit,
         timeout: parts.config.body_timeout,
         in_flight: Arc::clone(&parts.in_flight),
     };
-    let translated = |signal, wire| Form::Otlp {
-        signal,
-        wire,
-        limit: limit.saturating_mul(TRANSLATED_LIMITS),
-    };
-    let headers = &head.headers;
-    let (received, form) = match format {
-        Format::Report => {
-            body::json_type(headers)?;
-            let received = body::read(body, body::encoding(headers)?, bounds).await?;
-            (received, Form::Events)
-        }
-        Format::Otlp(signal) => {
-            let wire = Wire::of(headers)?;
-            let received = body::read(body, body::encoding(headers)?, bounds).await?;
-            (received, translated(signal, wire))
-        }
-        Format::Grpc(signal) => {
-            grpc::check(headers)?;
-            let framed = Bounds {
-                bytes: limit.saturating_add(grpc::HEAD_BYTES),
-                ..bounds.clone()
-            };
-            let framed = body::read(body, Encoding::Identity, framed).await?;
-            let (message, encoding) = grpc::message(framed.bytes, headers)?;
-            // It is the message that may be compressed, not the body.
-            let received = body::read(&mut Body::from(message), encoding, bounds).await?;
-            (received, translated(signal, Wire::Protobuf))
-        }
-    };
+    let (received, content) = format.receive(&head.headers, body, bounds).await?;
     parts.metrics.body_bytes.inc_by(received.bytes.len() as u64);
-    Ok((received, form))
+    Ok((received, content))
 }
 
-/// There are no query parameters here, so each one is a misunderstanding.
-fn without_parameters(query: Option<&str>) -> Result<(), Fault> {
+/// The endpoint has no query parameters, so any parameter is a mistake.
+fn without_parameters(query: Option<&str>) -> Result<(), ApiError> {
     let names: Vec<&str> = query
         .into_iter()
         .flat_map(|query| query.split('&'))
@@ -170,95 +183,69 @@ fn without_parameters(query: Option<&str>) -> Result<(), Fault> {
         return Ok(());
     }
     let message = format!("unknown query parameter: `{}`", names.join("`, `"));
-    Err(Fault::bad_request("unknown_parameter", message)
+    Err(ApiError::new(ErrorCode::UnknownParameter, message)
         .with_details(serde_json::json!({"parameters": names})))
 }
 
-/// What a body that was read is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Form {
-    /// `{"events": [...]}`.
-    Events,
-    /// To be translated, into at most so many bytes.
-    Otlp {
-        signal: Signal,
-        wire: Wire,
-        limit: usize,
-    },
-}
-
-/// A body that was read, with the moment it was.
+/// A body, with the time when it was read.
 pub(crate) struct Batch {
     plan: Plan,
-    /// What was refused before there were events.
+    /// Items rejected before there were events.
     refused: Rejections,
     now_ms: i64,
-    /// Held until the events are in the log: so long the body is in memory.
+    /// Held until the events are in the log, because the body is in memory until then.
     reservation: crate::in_flight::Reservation,
 }
 
 impl Batch {
-    pub(crate) async fn read(
+    pub(crate) async fn read<C: Content>(
         received: Received,
-        form: Form,
+        content: C,
         apps: Apps,
         max_age: Duration,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ApiError> {
         let bounds = DayBounds::new(chrono::Utc::now().timestamp_millis(), max_age);
-        let inline_bytes = match form {
-            Form::Events => INLINE_BODY_BYTES,
-            Form::Otlp { .. } => INLINE_OTLP_BYTES,
-        };
-        if received.bytes.len() <= inline_bytes {
-            return Self::read_now(received, form, &apps, bounds);
+        let is_short = received.bytes.len() <= C::INLINE_BYTES;
+        let first = apps.clone();
+        let (mut batch, bytes) = computing(is_short, move || {
+            Self::read_now(received, content, &first, bounds)
+        })
+        .await?;
+        if let Apps::OfRunOr(app, keys, placing) = apps
+            && let Some(placing) = placing.looked_up(&app, &batch.plan.unplaced).await
+        {
+            let apps = Apps::OfRunOr(app, keys, placing);
+            batch.plan = computing(is_short, move || plan::plan(bytes, &apps, &bounds)).await?;
         }
-        let read =
-            tokio::task::spawn_blocking(move || Self::read_now(received, form, &apps, bounds));
-        read.await.unwrap_or_else(|error| Err(broken_off(&error)))
+        Ok(batch)
     }
 
     fn read_now(
         received: Received,
-        form: Form,
+        content: impl Content,
         apps: &Apps,
         bounds: DayBounds,
-    ) -> Result<Self, Fault> {
+    ) -> Result<(Self, Bytes), ApiError> {
         let now_ms = bounds.now_ms;
-        let Received {
-            bytes,
-            mut reservation,
-        } = received;
-        let (events, refused) = match form {
-            Form::Events => (bytes, Rejections::default()),
-            Form::Otlp {
-                signal,
-                wire,
-                limit,
-            } => {
-                let mut decoded = reservation.beside();
-                let most = reservation.most_of_item();
-                let room = Room::new(|bytes| decoded.grow(bytes), most);
-                let translation = signal.translate(wire, &bytes, (now_ms, limit), room)?;
-                drop(decoded);
-                let more = translation.events.len().saturating_sub(bytes.len());
-                if !reservation.may_grow(more) {
-                    return Err(body::too_large(limit));
-                }
-                if !reservation.grow(more) {
-                    return Err(body::no_memory());
-                }
-                (translation.events, translation.rejections)
-            }
-        };
-        Ok(Self {
-            plan: plan::plan(events, apps, &bounds)?,
+        let Decoded {
+            received,
+            refused,
+            is_text,
+        } = content.decode(received, now_ms)?;
+        let plan = plan::plan(received.bytes.clone(), apps, &bounds);
+        if is_text && !plan.as_ref().is_ok_and(|plan| plan.has_llmonitor) {
+            return Err(request_body::unsupported_media_type());
+        }
+        let batch = Self {
+            plan: plan?,
             refused,
             now_ms,
-            reservation,
-        })
+            reservation: received.reservation,
+        };
+        Ok((batch, received.bytes))
     }
 
-    /// The first record carries this start as well.
+    /// Attaches a process start to the first record.
     pub(crate) fn carry(&mut self, start: Start) {
         if let Some(payload) = self.plan.payloads.first_mut() {
             payload.start = Some(Box::new(start));
@@ -270,7 +257,7 @@ impl Batch {
         parts: &Arc<Parts>,
         reporter: Reporter,
         rates: Option<&Rates>,
-    ) -> Result<Report, Fault> {
+    ) -> Result<Report, ApiError> {
         let Self {
             plan,
             refused,
@@ -281,7 +268,10 @@ impl Batch {
             payloads,
             accepted,
             rejections,
+            warnings,
             old_days,
+            has_llmonitor: _,
+            unplaced: _,
         } = plan;
         let rejections = refused.and(rejections);
         if let Some(rates) = rates {
@@ -299,7 +289,7 @@ impl Batch {
             })
             .collect();
         if !payloads.is_empty() {
-            // A task of its own: a client that leaves now does not stop an append half-way, uncounted.
+            // A separate task: a client that disconnects now does not stop an append half-way, uncounted.
             let appender = Arc::clone(&parts.appender);
             let append = tokio::spawn(async move {
                 let result = appender.append(&reporter.project, payloads, now_ms).await;
@@ -312,21 +302,34 @@ impl Batch {
             parts.metrics.accepted.add(&project, events);
         }
         for (code, count) in &rejections.by_code {
-            parts.metrics.rejected(code, *count);
+            parts.metrics.rejected(code.as_str(), *count);
         }
         Ok(Report {
             accepted,
             rejected: rejections.count,
             errors: rejections.reported,
+            warnings,
         })
     }
 }
 
-/// A task that panicked, or that was ended with the process.
-fn broken_off(error: &tokio::task::JoinError) -> Fault {
+/// Does the work of a short body here, and of a longer one on a blocking thread.
+async fn computing<T: Send + 'static>(
+    is_short: bool,
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if is_short {
+        return work();
+    }
+    let work = tokio::task::spawn_blocking(work);
+    work.await.unwrap_or_else(|error| Err(broken_off(&error)))
+}
+
+/// The task panicked, or ended with the process.
+fn broken_off(error: &tokio::task::JoinError) -> ApiError {
     if error.is_panic() {
         tracing::error!("a report could not be worked on; this is a fault in the program");
-        return Fault::internal();
+        return ApiError::internal();
     }
-    Fault::unavailable("the server is going down; send the batch again", 1)
+    ApiError::unavailable("the server is going down; send the batch again", 1)
 }

@@ -1,26 +1,26 @@
 //! HTTP in, log out: takes batches of events at `POST /api/report`, and what OpenTelemetry exports at `/v1/traces` and
 //! `/v1/logs`, and keeps them in the event log.
 //!
-//! The path of a batch: the API key says whose it is, before the body is read ([`Authenticator`]); the body is read
-//! within its bounds and decompressed; every event is checked once and by itself; the good ones are appended to the
-//! log, a whole body as it came where all its events are good and of one app; the answer follows when all of it is
-//! durable.
+//! The path of a batch: the API key determines the project before the body is read ([`Authenticator`]); the body is
+//! read within its bounds and decompressed; every event is checked once and on its own; the accepted ones are appended
+//! to the log, a whole body unchanged where all its events are valid and of one app; the response follows when all of
+//! it is durable.
 //!
 //! # Promises
 //!
-//! - A 200 is given only after the log has acknowledged every accepted event as durable (L1).
+//! - A 200 is sent only after the log has acknowledged every accepted event as durable (L1).
 //! - Events of one project and app are appended under one key (L2).
 //! - The project comes from the credential, never from the payload (T1).
-//! - Bodies have a bound each and together, a time, and a rate; what is over it is answered, never dropped (X1).
-//! - Neither a secret nor what an event holds is written to the program's log (X2).
+//! - Bodies are bounded each and together, in time and in rate; what exceeds a bound gets an error and is never dropped
+//!   (X1).
+//! - Neither a secret nor the content of an event is written to the program's log (X2).
 //!
 //! # What it deliberately does not do
 //!
-//! It keeps no state between requests, folds nothing, knows no table and no consumer: what becomes of the events
-//! is not its concern once they are in the log. It does not look for duplicates: the events' identities make them
-//! harmless later.
+//! It folds nothing, and knows no table and no consumer; between requests it keeps only hints, such as the apps of runs. It does not look for duplicates:
+//! the events' identities make them harmless later.
 //!
-//! Start reading at `intake.rs`, then `plan.rs`, which is the pure heart of it; `otlp.rs` is the way in for traces.
+//! Start reading at `intake.rs`, then `plan.rs`, which is the pure core; `otlp.rs` is the entry point for traces.
 
 mod append;
 mod auth;
@@ -35,9 +35,12 @@ mod intake;
 mod metrics;
 mod named_keys;
 mod otlp;
+mod outcome;
+mod owner;
 mod plan;
 mod rate;
 mod report;
+mod run_apps;
 mod state;
 
 use std::time::Duration;
@@ -46,8 +49,10 @@ use axum::Router;
 use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method};
 use axum::routing::post;
+use schemas::api_error::ApiError;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa::openapi::OpenApi;
+use utoipa::{PartialSchema as _, ToSchema as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -56,11 +61,12 @@ pub use compressed::Compressed;
 pub use config::IngestConfig;
 pub use error::IngestError;
 pub use in_flight::{InFlight, Reservation};
-pub use plan::Rejection;
-pub use report::{Report, ReportBody};
+pub use outcome::{Rejection, Report};
+pub use report::ReportBody;
+pub use run_apps::{RunApp, RunLookup};
 pub use state::{Counts, IngestState};
 
-/// How long a browser may remember what a preflight allowed: the longest that all of them honour.
+/// How long a browser may cache a preflight response: the longest that all browsers honor.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Paths on which events are sent.
@@ -73,11 +79,11 @@ const ROUTES: [&str; 6] = [
     otlp::grpc::LOGS,
 ];
 
-/// The routes of this tier. Paths are as they stand: trailing and doubled slashes are settled before.
+/// Trailing and doubled slashes are removed before these routes match.
 pub fn router(state: IngestState) -> Router {
     let cors = cors(&state.0.config.allowed_origins);
     let (router, _) = routes().split_for_parts();
-    // Not HTTP as people write it, so not in the document.
+    // gRPC is not part of the OpenAPI document.
     let router = router
         .route(otlp::grpc::TRACES, post(otlp::grpc::traces))
         .route(otlp::grpc::LOGS, post(otlp::grpc::logs));
@@ -88,14 +94,26 @@ pub fn router(state: IngestState) -> Router {
     router.with_state(state)
 }
 
-/// Whether a path is one of this tier's, on which events are sent.
+/// Whether events are sent to this path.
 pub fn is_route(path: &str) -> bool {
     ROUTES.contains(&path)
 }
 
 /// What this tier adds to the OpenAPI document.
 pub fn openapi() -> OpenApi {
-    routes().into_openapi()
+    let mut document = routes().into_openapi();
+    // The error responses refer to these schemas without adding them.
+    let components = document.components.get_or_insert_default();
+    for (name, schema) in [
+        (ApiError::name(), ApiError::schema()),
+        (
+            otlp::answer::StatusBody::name(),
+            otlp::answer::StatusBody::schema(),
+        ),
+    ] {
+        components.schemas.insert(name.into_owned(), schema);
+    }
+    document
 }
 
 fn routes() -> OpenApiRouter<IngestState> {

@@ -1,5 +1,5 @@
-//! What is counted. Labels come from closed sets, never from a request; only projects, whose number
-//! is bounded, are told apart by their ids.
+//! Metrics of ingest. Labels come from closed sets, never from a request; only projects, whose number
+//! is bounded, are labeled by id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,30 +15,24 @@ const SECONDS: &[f64] = &[
     0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// Classes of answers.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-/// The metrics of this tier.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
-    /// Events answered as accepted.
+    /// Events accepted in a response.
     pub(crate) accepted: ByProject,
-    /// Events made durable in the log, answered or not: what the processor will see (P4).
+    /// Events made durable in the log, with or without a response: what the processor will read (P4).
     pub(crate) appended: ByProject,
-    /// Records made durable in the log.
     pub(crate) records: IntCounter,
-    /// Appends that failed.
     pub(crate) append_failures: IntCounter,
-    /// Decompressed bytes of bodies that were read whole.
+    /// Decompressed bytes of completely read bodies.
     pub(crate) body_bytes: IntCounter,
-    /// Decompressed bytes of bodies in flight.
     pub(crate) in_flight_bytes: IntGauge,
     rejected: IntCounterVec,
     request_seconds: Histogram,
     responses: [IntCounter; CLASSES.len()],
 }
 
-/// A counter by project.
 #[derive(Clone, Debug)]
 pub(crate) struct ByProject {
     counters: IntCounterVec,
@@ -46,19 +40,18 @@ pub(crate) struct ByProject {
 }
 
 impl ByProject {
-    /// Counts for a project.
     pub(crate) fn add(&self, project: &ProjectId, count: u64) {
         let label = self.labels.of(project.as_str());
         self.counters.with_label_values(&[label]).inc_by(count);
     }
 
-    /// Over all projects.
+    /// The sum over all projects.
     pub(crate) fn get(&self) -> u64 {
         sum(&self.counters)
     }
 }
 
-/// Over all labels.
+/// The sum over all labels.
 fn sum(counters: &IntCounterVec) -> u64 {
     let families = counters.collect();
     let values = families.iter().flat_map(|family| family.get_metric());
@@ -77,7 +70,7 @@ impl Metrics {
         let labels: Arc<ProjectLabels> = Arc::default();
         let by_project = |name: &str, help: &str| {
             let counters = IntCounterVec::new(Opts::new(name, help), &["project"])?;
-            // There before the first event is.
+            // Exported before the first event.
             counters.with_label_values(&[project_label::OTHER]);
             registry.register(Box::new(counters.clone()))?;
             Ok::<_, prometheus::Error>(ByProject {
@@ -147,12 +140,11 @@ impl Metrics {
         self.rejected.with_label_values(&[reason]).inc_by(events);
     }
 
-    /// Events rejected, for whatever reason.
+    /// The sum over all reasons.
     pub(crate) fn rejected_total(&self) -> u64 {
         sum(&self.rejected)
     }
 
-    /// One answer.
     pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
         self.request_seconds.observe(took.as_secs_f64());
         let class = usize::from(status.as_u16() / 100).clamp(2, 5) - 2;

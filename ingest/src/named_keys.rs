@@ -1,43 +1,43 @@
-//! API keys that events name where others name their app.
+//! API keys in the app field of events.
 //!
-//! To lunary's Python client (1.4.41, `open_thread` and the handlers with an `app_id`) the key is the app: it writes
-//! the key into `appId`, and one batch, sent with the first event's key, may hold events with the keys of several
-//! projects. A key is a credential wherever it stands, so such an event belongs to the project of the key it names,
-//! and to that project's own app; a key that is not known is a reason to reject the event. What is kept holds the
-//! app's name in place of the key, because a secret must not be shown with the run (X2).
+//! lunary's Python client (1.4.41, `open_thread` and the handlers with an `app_id`) treats the key as the app: it
+//! writes the key into `appId`, and one batch, sent with the first event's key, may contain events with the keys of
+//! several projects. A key is a credential in any position, so such an event belongs to the project and app of the key
+//! that it names; an unknown key is a reason to reject the event. The stored event contains the app's name in place of
+//! the key, because a secret must not be shown with the run (X2).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use schemas::api_error::ApiError;
 use schemas::client_address::ClientAddress;
 use schemas::credential::Credential;
-use schemas::fault::Fault;
 
 use crate::auth::{self, Authenticator, Reporter};
-use crate::plan::Owner;
+use crate::owner::Owner;
 
-/// How every API key begins.
+/// Prefix of every API key.
 const PREFIX: &str = "sp_key_";
-/// Hexadecimal digits after it: those that are made here have 64; one that is given at the first start may have fewer.
+/// Hexadecimal digits after it: generated keys have 64; one that is configured for the first start may have fewer.
 const DIGITS: RangeInclusive<usize> = 32..=128;
-/// Different keys looked up for one body: a program has a handful of projects, and a stranger's body is not to cost
-/// more lookups than that (X1). Events that name further ones are rejected.
+/// Different keys looked up for one body: a program has a handful of projects, and a stranger's body must not cost more
+/// look-ups (X1). Events that name further keys are rejected.
 const KEYS_PER_BODY: usize = 16;
 
-/// The keys that a body names, as far as they are keys of somebody, and whose events with them are.
+/// The valid keys that a body names, each with the project and app of its events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamedKeys {
-    /// `None` for one that may not report: a secret all the same.
+    /// `None` for a key that may not report, which is a secret nevertheless.
     owners: HashMap<String, Option<Owner>>,
 }
 
-/// What stands in the place of a secret that is nobody's app.
+/// Replaces a secret that belongs to no app.
 const HIDDEN: &str = "sp_key_…";
 
 impl NamedKeys {
-    /// Of a request: its own secret, in whatever form it came, names the reporter's own app.
+    /// The secret of a request, in whatever form it came, stands for the reporter's own app.
     pub(crate) fn presented(secret: &str, reporter: &Reporter) -> Self {
         let owner = Owner {
             project: None,
@@ -48,16 +48,17 @@ impl NamedKeys {
         }
     }
 
-    /// With the keys of a body, looked up.
+    /// Looks up the keys that occur in a body.
     ///
     /// # Errors
-    /// 503 when they cannot be looked up now, 429 when too many of this client were not known.
+    /// 503 when they cannot be looked up now, 429 when too many keys of this client were unknown.
     pub(crate) async fn look_up(
         mut self,
-        (auth, client): (&dyn Authenticator, Option<ClientAddress>),
+        auth: &dyn Authenticator,
+        client: Option<ClientAddress>,
         body: &[u8],
         reporter: &Reporter,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ApiError> {
         for key in named(body) {
             let is_looked_up = auth.cached(key).is_none();
             if is_looked_up {
@@ -76,17 +77,17 @@ impl NamedKeys {
         Ok(self)
     }
 
-    /// Whose the events are that name this key.
+    /// The owner of events that name this key.
     pub(crate) fn owner(&self, key: &str) -> Option<&Owner> {
         self.owners.get(key)?.as_ref()
     }
 
-    /// Whether this names no app: it is a key, or a secret that the request came with.
+    /// Whether this is no app name: it is a key, or a secret of the request.
     pub(crate) fn is_secret(&self, name: &str) -> bool {
         is_key(name) || self.owners.contains_key(name)
     }
 
-    /// An event's bytes with the name of its app wherever one of the secrets stands, if one does.
+    /// An event's bytes, with secrets replaced by the name of their app.
     pub(crate) fn hidden<'a>(&self, raw: &'a str) -> Cow<'a, str> {
         let mut kept = Cow::Borrowed(raw);
         for (secret, owner) in &self.owners {
@@ -98,7 +99,7 @@ impl NamedKeys {
             } else if let Ok(text) = serde_json::to_string(secret)
                 && kept.contains(&text)
             {
-                // Another secret may be any word: only a text that is all of it is meant.
+                // Another secret may be any word: only a string equal to it is replaced.
                 kept = kept
                     .replace(&text, &serde_json::Value::from(app).to_string())
                     .into();
@@ -108,7 +109,7 @@ impl NamedKeys {
     }
 }
 
-/// Of a key that may report. The reporter's own project is not named: its events go with the others.
+/// `None` unless the key may report. The reporter's own project is left out: its events go with the others.
 fn owner(credential: &Arc<Credential>, reporter: &Reporter) -> Option<Owner> {
     let named = auth::reporter(credential).ok()?;
     Some(Owner {
@@ -117,16 +118,16 @@ fn owner(credential: &Arc<Credential>, reporter: &Reporter) -> Option<Owner> {
     })
 }
 
-/// Whether this is written as a key.
+/// Whether the text has the form of a key.
 pub(crate) fn is_key(text: &str) -> bool {
     text.strip_prefix(PREFIX).is_some_and(|digits| {
         DIGITS.contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
     })
 }
 
-/// An event's bytes with the name of the app wherever the key stands.
+/// The event's bytes with the key replaced by the name of the app.
 fn without(raw: &str, key: &str, app: &str) -> String {
-    // As it is written inside of a JSON text.
+    // Escaped as inside of a JSON string.
     let name = serde_json::Value::from(app).to_string();
     let inner = name
         .strip_prefix('"')
@@ -134,7 +135,7 @@ fn without(raw: &str, key: &str, app: &str) -> String {
     raw.replace(key, inner.unwrap_or_default())
 }
 
-/// The different keys that stand in a body as JSON texts of their own, in order, at most [`KEYS_PER_BODY`].
+/// The distinct keys among the JSON strings of a body, in order, at most [`KEYS_PER_BODY`].
 fn named(body: &[u8]) -> Vec<&str> {
     let mut keys = Vec::new();
     let opening = format!("\"{PREFIX}");

@@ -1,14 +1,15 @@
 //! `POST /v1/traces` and `POST /v1/logs`: what OpenTelemetry exports, as events.
 //!
-//! A body is translated to `{"events": [...]}` and goes on exactly as if it had been reported so: same keys, bounds,
-//! rates, checks and log. What a span means is read by one module for each convention; nothing here knows a run.
+//! A body is translated to `{"events": [...]}` and then treated like a report: same keys, bounds, rates, checks and
+//! log. Each convention has a module that interprets its attributes; nothing here knows a run.
 //!
 //! Start reading at `translation.rs`, then `span.rs`.
 
-mod answer;
+pub(crate) mod answer;
 mod attributes;
 mod context;
 mod draft;
+mod export;
 mod facts;
 mod flattened;
 mod gen_ai;
@@ -31,12 +32,13 @@ use std::time::Instant;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
-pub(crate) use translation::Signal;
-pub(crate) use wire::{Room, Wire};
-
 use crate::body;
-use crate::intake::{self, Format};
+use crate::intake;
 use crate::state::IngestState;
+
+use export::HttpExport;
+use translation::Signal;
+use wire::Wire;
 
 /// Export traces with OpenTelemetry
 ///
@@ -56,16 +58,7 @@ use crate::state::IngestState;
     ),
     responses(
         (status = 200, description = "The accepted spans are durable", content((answer::TracesAnswer = "application/json"), ("application/x-protobuf"))),
-        (status = 400, description = "Not OTLP, or a query parameter", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 401, description = "No API key, or one that is not known", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 403, description = "The credential may not report", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 413, description = "The body is over the limit, decompressed or as events", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 415, description = "Neither protobuf nor JSON, or an unknown encoding", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 429, description = "The key is over its rate", content((answer::StatusBody = "application/json"), ("application/x-protobuf")),
-            headers(("Retry-After" = u32, description = "Seconds"))),
-        (status = 500, description = "The server failed", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 503, description = "The event log is full or away, too much is being received at once, or the body did not arrive in time", content((answer::StatusBody = "application/json"), ("application/x-protobuf")),
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        answer::Errors,
     ),
     security(("bearer" = []))
 )]
@@ -88,16 +81,7 @@ pub(crate) async fn traces(State(state): State<IngestState>, request: Request) -
     ),
     responses(
         (status = 200, description = "The accepted records are durable", content((answer::LogsAnswer = "application/json"), ("application/x-protobuf"))),
-        (status = 400, description = "Not OTLP, or a query parameter", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 401, description = "No API key, or one that is not known", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 403, description = "The credential may not report", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 413, description = "The body is over the limit, decompressed or as events", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 415, description = "Neither protobuf nor JSON, or an unknown encoding", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 429, description = "The key is over its rate", content((answer::StatusBody = "application/json"), ("application/x-protobuf")),
-            headers(("Retry-After" = u32, description = "Seconds"))),
-        (status = 500, description = "The server failed", content((answer::StatusBody = "application/json"), ("application/x-protobuf"))),
-        (status = 503, description = "The event log is full or away, too much is being received at once, or the body did not arrive in time", content((answer::StatusBody = "application/json"), ("application/x-protobuf")),
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        answer::Errors,
     ),
     security(("bearer" = []))
 )]
@@ -109,12 +93,12 @@ async fn take(state: &IngestState, request: Request, signal: Signal) -> Response
     let started = Instant::now();
     let parts = &state.0;
     let (head, mut body) = request.into_parts();
-    // Who sends neither form is told so in the one that people read.
+    // A request in neither encoding gets its error as JSON.
     let wire = Wire::of(&head.headers).unwrap_or(Wire::Json);
-    let response = match intake::accept(parts, &head, &mut body, Format::Otlp(signal)).await {
+    let response = match intake::accept(parts, &head, &mut body, &HttpExport(signal)).await {
         Ok(taken) => answer::taken(signal, wire, &taken),
         Err(fault) => {
-            // After 408 nothing more is waited for.
+            // After 408 nothing more is read.
             if fault.status != 408 {
                 body::discard(&mut body, &head.headers, parts.config.body_bytes).await;
             }

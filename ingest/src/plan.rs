@@ -1,158 +1,105 @@
-//! What becomes of a body: pure, from bytes to the payloads of log records and the list of rejections.
+//! Turns a body into payloads of log records and rejections. Pure.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
+use schemas::api_error::{ApiError, EventCode};
 use schemas::batch;
-use schemas::event::EventFault;
-use schemas::fault::Fault;
+use schemas::event::{Dialect, Event, EventFault, FieldWarning};
+use schemas::fold;
 use schemas::ids::{AppId, ProjectId};
 use schemas::limits;
 use schemas::start::Start;
-use serde::Serialize;
-use utoipa::ToSchema;
+use schemas::timestamp::UnixMs;
 
 use crate::days::{self, DayBounds};
 use crate::named_keys::NamedKeys;
+use crate::outcome::{Rejections, Warning};
+use crate::owner::Owner;
+use crate::run_apps::Placing;
 
 const PAYLOAD_HEAD: &[u8] = b"{\"events\":[";
 const PAYLOAD_TAIL: &[u8] = b"]}";
 
-/// How an event without an app of its own gets one.
-#[derive(Clone, Debug)]
+/// The app of an event that names none.
+#[derive(Clone)]
 pub(crate) enum Apps {
-    /// Events may be of any app, and are of this one when they name none. Where one names an API key as its app, the
-    /// key says whose it is.
+    /// Events may belong to any app, and belong to this one if they name none. Where an event names an API key as its
+    /// app, the key determines the owner.
     AnyOr(AppId, NamedKeys),
-    /// There is no key to say whose they are: all events must name the same app, the first one's.
+    /// The same, but a mark and a closing event that name no app belong to the app of their run, if that is known.
+    OfRunOr(AppId, NamedKeys, Placing),
+    /// There is no key: all events must name the same app, the first one's.
     OnlyFirst,
 }
 
-/// The good events of a body as payloads, and what is said of the others.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) payloads: Vec<Payload>,
     pub(crate) accepted: usize,
     pub(crate) rejections: Rejections,
-    /// Days before yesterday that the good events lie on, as days since 1970.
+    /// The first [`limits::REPORTED_WARNINGS`] of the valid events.
+    pub(crate) warnings: Vec<Warning>,
+    /// Whether any valid event is of the llmonitor dialect.
+    pub(crate) has_llmonitor: bool,
+    /// Days before yesterday of the accepted events, as days since 1970.
     pub(crate) old_days: Vec<i64>,
+    /// Ids of runs whose apps the tables may tell; none if they were read.
+    pub(crate) unplaced: Vec<String>,
 }
 
-/// What one log record will carry.
+/// The content of one log record.
 #[derive(Debug)]
 pub(crate) struct Payload {
-    /// The project of the key that its events name as their app; `None` for the one that reports.
+    /// The project of the key that its events name as their app; `None` for the project that reports.
     pub(crate) project: Option<ProjectId>,
     pub(crate) app: AppId,
     pub(crate) events: u32,
-    /// Days before yesterday that its events lie on, as days since 1970.
+    /// Days before yesterday of its events, as days since 1970.
     pub(crate) old_days: Vec<i64>,
     /// `{"events": [...]}`.
     pub(crate) bytes: Bytes,
-    /// The start of a process that its event reports, if it does: never from a client.
+    /// The start of a process that its event reports; never from a client.
     pub(crate) start: Option<Box<Start>>,
 }
 
-/// Events that were not accepted.
-#[derive(Debug, Default)]
-pub(crate) struct Rejections {
-    /// All of them.
-    pub(crate) count: usize,
-    /// How many for each reason.
-    pub(crate) by_code: Vec<(&'static str, u64)>,
-    /// The first [`limits::REPORTED_ERRORS`].
-    pub(crate) reported: Vec<Rejection>,
-}
-
-/// One event that was not accepted, as the client is told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Rejection {
-    /// Place in the batch, from 0; lists inside of the list are counted through.
-    #[schema(example = 3)]
-    pub index: usize,
-    /// Stable code of the reason.
-    #[schema(example = "missing_field")]
-    pub code: &'static str,
-    /// The reason for a person.
-    #[schema(example = "events[3].run_id is required")]
-    pub message: String,
-}
-
-impl Rejections {
-    /// These and then the others.
-    pub(crate) fn and(mut self, others: Self) -> Self {
-        self.count += others.count;
-        for (code, count) in others.by_code {
-            *self.count_of(code) += count;
-        }
-        self.reported.extend(others.reported);
-        self.reported.truncate(limits::REPORTED_ERRORS);
-        self
-    }
-
-    pub(crate) fn add(&mut self, index: usize, fault: EventFault) {
-        self.count += 1;
-        *self.count_of(fault.code) += 1;
-        if self.reported.len() < limits::REPORTED_ERRORS {
-            self.reported.push(Rejection {
-                index,
-                code: fault.code,
-                message: fault.message,
-            });
-        }
-    }
-
-    /// The same with the reported rejections in order of their events; each of the two lists is in order already.
-    fn merged(self, others: Self) -> Self {
-        let mut merged = Self {
-            reported: Vec::new(),
-            ..self
-        };
-        let mut reported = self.reported;
-        reported.extend(others.reported.iter().cloned());
-        reported.sort_by_key(|rejection| rejection.index);
-        reported.truncate(limits::REPORTED_ERRORS);
-        merged = merged.and(Self {
-            reported: Vec::new(),
-            ..others
-        });
-        merged.reported = reported;
-        merged
-    }
-
-    fn count_of(&mut self, code: &'static str) -> &mut u64 {
-        let place = self.by_code.iter().position(|(known, _)| *known == code);
-        let place = place.unwrap_or_else(|| {
-            self.by_code.push((code, 0));
-            self.by_code.len() - 1
-        });
-        &mut self.by_code[place].1
-    }
-}
-
-/// Reads a body, once, and sorts its events by app. An error means that the body as a whole is not a batch.
+/// Parses a body once and groups its events by app. An error means that the body as a whole is not a batch.
 ///
-/// A body whose events are all good and of one app becomes a payload as it is, without a copy; else the good
-/// events' own bytes are put together anew, one payload for each app, more where one would be too large for a record.
-pub(crate) fn plan(body: Bytes, apps: &Apps, bounds: &DayBounds) -> Result<Plan, Fault> {
+/// A body whose events are all valid and of one app becomes a payload unchanged, without a copy; otherwise the valid
+/// events' own bytes are joined again, one payload for each app, more where one would be too large for a record.
+pub(crate) fn plan(body: Bytes, apps: &Apps, bounds: &DayBounds) -> Result<Plan, ApiError> {
     let mut sorter = Sorter::new(apps);
     batch::visit(&body, bounds.now_ms, |slot| match slot.event {
         Ok(ref event) => match bounds.check_age(slot.index, event.timestamp_ms) {
-            Ok(()) => sorter.good(&slot, event.app.as_deref(), days::day(event.timestamp_ms)),
+            Ok(()) => {
+                sorter.has_llmonitor |= event.dialect == Dialect::Llmonitor;
+                sorter.warn(slot.index, &event.warnings);
+                sorter.good(&slot, event);
+            }
             Err(fault) => sorter.rejections.add(slot.index, fault),
         },
         Err(ref fault) => sorter.rejections.add(slot.index, fault.clone()),
     })?;
+    let unplaced = sorter.place_floating();
     sorter.bound_days();
     let Sorter {
         owners,
         mut events,
         rejections,
+        mut warnings,
         has_keys,
+        has_llmonitor,
         days,
         ..
     } = sorter;
+    let is_accepted = |index| {
+        events
+            .binary_search_by_key(&index, |event| event.index)
+            .is_ok()
+    };
+    warnings.retain(|warning| is_accepted(warning.index));
+    warnings.sort_by_key(|warning| warning.index);
     let old_days: Vec<i64> = days.into_iter().filter(|day| bounds.is_old(*day)).collect();
     let accepted = events.len();
     let is_whole = rejections.count == 0 && !has_keys && body.len() <= limits::RECORD_BYTES;
@@ -179,39 +126,64 @@ pub(crate) fn plan(body: Bytes, apps: &Apps, bounds: &DayBounds) -> Result<Plan,
         payloads,
         accepted,
         rejections,
+        warnings,
+        has_llmonitor,
         old_days,
+        unplaced,
     })
 }
 
-/// Whose an event is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Owner {
-    /// `None` for the project that reports.
-    pub(crate) project: Option<ProjectId>,
-    pub(crate) app: AppId,
-}
-
-/// A good event: whose, by its place in the list of them, and its bytes: its own, but for one that named a key.
+/// A valid event: the index of its owner, and its own bytes, except if it named a key.
 struct Good<'a> {
     owner: usize,
-    /// Place in the batch.
+    /// Index in the batch.
     index: usize,
-    /// The day it lies on, as days since 1970.
+    /// Its day, as days since 1970.
     day: i64,
     raw: Cow<'a, str>,
+}
+
+/// An event without an app that belongs to the app of its run.
+struct Floating {
+    /// Its place in the list of valid events.
+    event: usize,
+    run_id: String,
+    /// Whether it is a mark; otherwise it closes the run.
+    is_mark: bool,
+}
+
+impl Floating {
+    fn of(event: &Event<'_>, at: usize) -> Option<Self> {
+        let is_mark = event.custom.is_some_and(fold::is_mark);
+        let effect = event.effect;
+        let only_closes = event.custom.is_none()
+            && effect.closed_at_ms.is_some()
+            && effect.opened_at_ms.is_none();
+        let floats = event.app.is_none() && (is_mark || only_closes);
+        floats.then(|| Self {
+            event: at,
+            run_id: event.run_id.clone().into_owned(),
+            is_mark,
+        })
+    }
 }
 
 struct Sorter<'a> {
     rule: &'a Apps,
     owners: Vec<Owner>,
-    /// Where each stands in `owners`.
+    /// Index of each owner in `owners`.
     places: HashMap<Owner, usize>,
     last: usize,
     events: Vec<Good<'a>>,
     rejections: Rejections,
-    /// Whether an event names a key: the body is not kept as it is.
+    warnings: Vec<Warning>,
+    /// Whether an event names a key: then the body is not kept as it is.
     has_keys: bool,
-    /// The days of all good events.
+    has_llmonitor: bool,
+    floating: Vec<Floating>,
+    /// The newest app of the runs of this batch that are worth remembering.
+    runs: HashMap<u64, (AppId, UnixMs)>,
+    /// The days of all valid events.
     days: BTreeSet<i64>,
     last_day: Option<i64>,
 }
@@ -225,20 +197,49 @@ impl<'a> Sorter<'a> {
             last: 0,
             events: Vec::new(),
             rejections: Rejections::default(),
+            warnings: Vec::new(),
             has_keys: false,
+            has_llmonitor: false,
+            floating: Vec::new(),
+            runs: HashMap::new(),
             days: BTreeSet::new(),
             last_day: None,
         }
     }
 
-    fn good(&mut self, slot: &batch::Slot<'a>, app: Option<&str>, day: i64) {
+    fn warn(&mut self, index: usize, of_event: &[FieldWarning]) {
+        let room = limits::REPORTED_WARNINGS.saturating_sub(self.warnings.len());
+        let first = of_event.iter().take(room);
+        self.warnings.extend(first.map(|warning| Warning {
+            index,
+            field: warning.field.to_owned(),
+            reason: warning.reason.clone(),
+        }));
+    }
+
+    fn good(&mut self, slot: &batch::Slot<'a>, event: &Event<'_>) {
         let (index, raw) = (slot.index, slot.raw);
-        let name = match (app, self.rule) {
-            (Some(name), Apps::AnyOr(_, keys)) if keys.is_secret(name) => {
-                return self.named_by_key((index, day), raw, (name, keys));
+        let day = days::day(event.timestamp_ms);
+        let name = match (event.app.as_deref(), self.rule) {
+            (Some(key), Apps::AnyOr(_, keys) | Apps::OfRunOr(_, keys, _))
+                if keys.is_secret(key) =>
+            {
+                self.has_keys = true;
+                // The key is a secret: the stored event contains the app in its place.
+                let (Some(owner), Cow::Owned(raw)) = (keys.owner(key), keys.hidden(raw)) else {
+                    return self.not_allowed(index, UNKNOWN_KEY, "names an API key as its app");
+                };
+                let owner = self.place(owner.clone());
+                let raw = Cow::Owned(raw);
+                return self.keep(Good {
+                    owner,
+                    index,
+                    day,
+                    raw,
+                });
             }
             (Some(name), _) => name,
-            (None, Apps::AnyOr(app, _)) => app.as_str(),
+            (None, Apps::AnyOr(app, _) | Apps::OfRunOr(app, ..)) => app.as_str(),
             (None, Apps::OnlyFirst) => {
                 return self.not_allowed(index, NO_KEY, "names no app");
             }
@@ -254,42 +255,98 @@ impl<'a> Sorter<'a> {
                 app: AppId::new(name),
             }),
         };
+        self.note_run(event, place);
         let raw = match self.rule {
-            Apps::AnyOr(_, keys) => keys.hidden(raw),
+            Apps::AnyOr(_, keys) | Apps::OfRunOr(_, keys, _) => keys.hidden(raw),
             Apps::OnlyFirst => Cow::Borrowed(raw),
         };
         self.has_keys |= matches!(raw, Cow::Owned(_));
-        self.keep(place, (index, day), raw);
-    }
-
-    /// The key is a secret: in what is kept, the app stands in its place.
-    fn named_by_key(
-        &mut self,
-        (index, day): (usize, i64),
-        raw: &'a str,
-        (key, keys): (&str, &NamedKeys),
-    ) {
-        self.has_keys = true;
-        let (Some(owner), Cow::Owned(raw)) = (keys.owner(key), keys.hidden(raw)) else {
-            return self.not_allowed(index, UNKNOWN_KEY, "names an API key as its app");
-        };
-        let place = self.place(owner.clone());
-        self.keep(place, (index, day), Cow::Owned(raw));
-    }
-
-    fn keep(&mut self, owner: usize, (index, day): (usize, i64), raw: Cow<'a, str>) {
-        self.last = owner;
-        // Neighbors nearly always lie on one day.
-        if self.last_day != Some(day) {
-            self.days.insert(day);
-            self.last_day = Some(day);
-        }
-        self.events.push(Good {
-            owner,
+        self.keep(Good {
+            owner: place,
             index,
             day,
             raw,
         });
+    }
+
+    /// Notes that this owner has the run of an event, or that the event has to be placed by its run.
+    fn note_run(&mut self, event: &Event<'_>, owner: usize) {
+        let Apps::OfRunOr(default_app, _, placing) = self.rule else {
+            return;
+        };
+        if let Some(floating) = Floating::of(event, self.events.len()) {
+            self.floating.push(floating);
+            return;
+        }
+        let app = &self.owners[owner].app;
+        if event.custom.is_some() || !placing.is_remembered(app.as_str(), default_app) {
+            return;
+        }
+        let key = placing.key(&event.run_id);
+        placing.remember(key, app, event.timestamp_ms);
+        let newest = self
+            .runs
+            .get(&key)
+            .is_none_or(|(_, at_ms)| event.timestamp_ms >= *at_ms);
+        if newest {
+            self.runs.insert(key, (app.clone(), event.timestamp_ms));
+        }
+    }
+
+    /// Moves marks and closing events without an app to the app of their run. Returns the ids of runs that may be in the
+    /// tables.
+    fn place_floating(&mut self) -> Vec<String> {
+        let Apps::OfRunOr(_, _, placing) = self.rule else {
+            return Vec::new();
+        };
+        let mut unplaced = BTreeSet::new();
+        for Floating {
+            event,
+            run_id,
+            is_mark,
+        } in std::mem::take(&mut self.floating)
+        {
+            let key = placing.key(&run_id);
+            let mut apps = placing.apps_of(key, &run_id);
+            // A large batch may have evicted its own runs.
+            if apps.is_empty() {
+                apps.extend(self.runs.get(&key).cloned());
+            }
+            // A run may be in further apps, which matters to a mark: the answer says so.
+            if !placing.is_looked_up() && (is_mark || apps.is_empty()) {
+                unplaced.insert(run_id.clone());
+            }
+            let Some((app, _)) = apps.first() else {
+                continue;
+            };
+            if let [(newest, _), others @ ..] = apps.as_slice()
+                && let Some((other, _)) = others.first()
+            {
+                let index = self.events[event].index;
+                let reason = format!(
+                    "{} apps have a run with this id, among them `{newest}` and `{other}`: the event applies to the newest \
+                     one, in `{newest}`; app_id selects another",
+                    apps.len()
+                );
+                let field = "run_id";
+                self.warn(index, &[FieldWarning { field, reason }]);
+            }
+            self.events[event].owner = self.place(Owner {
+                project: None,
+                app: app.clone(),
+            });
+        }
+        unplaced.into_iter().collect()
+    }
+
+    fn keep(&mut self, event: Good<'a>) {
+        self.last = event.owner;
+        // Neighbors are nearly always of one day.
+        if self.last_day != Some(event.day) {
+            self.days.insert(event.day);
+            self.last_day = Some(event.day);
+        }
+        self.events.push(event);
     }
 
     /// Rejects the events of all but the newest [`limits::REPORT_DAYS`] days.
@@ -323,7 +380,7 @@ impl<'a> Sorter<'a> {
 
     fn not_allowed(&mut self, index: usize, why: &str, what: &str) {
         let fault = EventFault {
-            code: "app_not_allowed",
+            code: EventCode::AppNotAllowed,
             message: format!("events[{index}] {what}, and {why}"),
         };
         self.rejections.add(index, fault);
@@ -333,7 +390,7 @@ impl<'a> Sorter<'a> {
 const NO_KEY: &str = "the request has no API key that says whose it is";
 const UNKNOWN_KEY: &str = "that key is not known, was revoked, or may not report";
 
-/// Puts events of one app together, each payload no longer than a record may be.
+/// Joins events of one app, each payload no longer than a record may be.
 fn copies<'a>(
     owner: &'a Owner,
     events: &'a [Good<'a>],
@@ -342,7 +399,7 @@ fn copies<'a>(
     let mut rest = events;
     std::iter::from_fn(move || {
         let mut bytes = PAYLOAD_HEAD.len() + PAYLOAD_TAIL.len();
-        // The first event is always taken: it alone is below the bound on a record, see `limits::EVENT_BYTES`.
+        // The first event always fits: alone it is below the bound on a record, see `limits::EVENT_BYTES`.
         let fitting = rest
             .iter()
             .take_while(|event| {

@@ -1,4 +1,4 @@
-//! How many events per second a key, or an app accepted without one, may report.
+//! Rate limits of events, by key, or by app that is accepted without one.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use moka::sync::Cache;
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 
-/// Limiters kept at once (X1); one that is evicted starts again with its whole burst.
+/// Limiters to keep (X1); one that is evicted starts again with a full burst.
 const LIMITERS: u64 = 10_000;
 
-/// One rate for each of many names. It is no cache: emptying it would give every client its whole burst again, so an
-/// order to clear caches does not come here.
+/// One rate limit per name. It is no cache: emptying it would give every client a full burst again, so an order to
+/// clear caches does not apply to it.
 #[derive(Debug)]
 pub(crate) struct Rates {
     quota: Quota,
@@ -22,12 +22,12 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// `events_per_second` for each name, `burst` of it at once; `None` when there is no limit.
+    /// `None` when there is no limit.
     pub(crate) fn new(events_per_second: u32, burst: Duration) -> Option<Self> {
         let rate = NonZeroU32::new(events_per_second)?;
         let seconds = u32::try_from(burst.as_secs()).unwrap_or(u32::MAX).max(1);
         let burst = rate.saturating_mul(NonZeroU32::new(seconds)?);
-        // A limiter that was silent for as long as its burst lasts is full again, and so is a new one.
+        // A limiter that was silent for the length of its burst is full again, and so is a new one.
         let limiters = Cache::builder()
             .max_capacity(LIMITERS)
             .time_to_idle(Duration::from_secs(seconds.into()))
@@ -40,12 +40,12 @@ impl Rates {
     }
 
     /// Takes `events` from the rate of `name`, all or none.
-    pub(crate) fn take(&self, name: &str, events: usize) -> Result<(), Fault> {
+    pub(crate) fn take(&self, name: &str, events: usize) -> Result<(), ApiError> {
         self.take_of(name, events, "events")
     }
 
-    /// The same for a rate of something else, as the message names it.
-    pub(crate) fn take_of(&self, name: &str, events: usize, what: &str) -> Result<(), Fault> {
+    /// `what` names the unit in the message.
+    pub(crate) fn take_of(&self, name: &str, events: usize, what: &str) -> Result<(), ApiError> {
         let Some(events) = NonZeroU32::new(u32::try_from(events).unwrap_or(u32::MAX)) else {
             return Ok(());
         };
@@ -62,19 +62,15 @@ impl Rates {
                 let seconds = u32::try_from(wait.as_secs())
                     .unwrap_or(u32::MAX)
                     .saturating_add(1);
-                Err(Fault {
-                    retry_after_s: Some(seconds),
-                    ..Fault::new(
-                        429,
-                        "rate_limited",
-                        format!("over the rate of {what}; send again in {seconds} s"),
-                    )
-                })
+                Err(ApiError::new(
+                    ErrorCode::RateLimited,
+                    format!("over the rate of {what}; send again in {seconds} s"),
+                )
+                .with_retry_after(seconds))
             }
-            // Never passes, so waiting is no advice.
-            Err(_) => Err(Fault::new(
-                413,
-                "batch_over_rate",
+            // Can never pass, so there is no `Retry-After`.
+            Err(_) => Err(ApiError::new(
+                ErrorCode::BatchOverRate,
                 format!(
                     "{events} {what} in one request; at most {} at once",
                     self.quota.burst_size()
@@ -93,7 +89,7 @@ mod tests {
         let rates = Rates::new(1, Duration::from_secs(10)).unwrap();
         assert_eq!(rates.take("a", 10), Ok(()));
         let fault = rates.take("a", 5).unwrap_err();
-        assert_eq!((fault.status, fault.code), (429, "rate_limited"));
+        assert_eq!((fault.status, fault.code.as_str()), (429, "rate_limited"));
         assert!((1..=6).contains(&fault.retry_after_s.unwrap()));
         assert_eq!(rates.take("b", 10), Ok(()));
     }

@@ -2,31 +2,21 @@
 
 use std::time::Instant;
 
+use api::request_body::MediaType;
+use api::{ErrorResponse, errors};
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use schemas::fault::Fault;
-use serde::{Deserialize, Serialize};
+use schemas::api_error::{ApiError, ErrorCode};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::body;
-use crate::error::Refusal;
-use crate::intake::{self, Format};
-use crate::plan::Rejection;
+use crate::body::{self, Bounds, Received};
+use crate::intake::{self, Events, Format};
+use crate::outcome::Report;
 use crate::state::IngestState;
-
-/// What became of a batch. Given only when all accepted events are durable in the log.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Report {
-    /// Events that were kept.
-    #[schema(example = 98)]
-    pub accepted: usize,
-    /// Events that were not.
-    #[schema(example = 2)]
-    pub rejected: usize,
-    /// Why, for the first 100 of those.
-    pub errors: Vec<Rejection>,
-}
 
 /// A batch of events.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -37,33 +27,12 @@ pub struct Report {
 }]}))]
 pub struct ReportBody {
     /// Each element is an event (or a list of them, which is flattened) and is judged by itself: `name`, `run_id` and
-    /// `timestamp` are required; `app_id`, `parent_run_id`, `type`, `metadata`, `input`, `output`, `model`,
+    /// `timestamp` are required, of a `chat` event only `name` and `timestamp` with its `role` and `content`; `app_id`, `parent_run_id`, `type`, `metadata`, `input`, `output`, `model`,
     /// `prompt_tokens`, `completion_tokens`, `total_tokens`, `thread_id`, `role`, `content`, `rating`, `comment`,
     /// `event_id`, `status`, `error`, `duration_ms`, `tags`, `user_email`, `agent`, `cached_tokens`,
     /// `reasoning_tokens` and `cost` are known; other fields are kept. The dialect of the llmonitor and lunary
     /// clients is accepted too.
     pub events: Vec<serde_json::Value>,
-}
-
-/// The shape of every error.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Fault)]
-#[allow(
-    dead_code,
-    reason = "documents schemas::fault::Fault, which knows nothing of OpenAPI"
-)]
-pub(crate) struct FaultBody {
-    /// Stable code, for programs.
-    #[schema(example = "unauthorized")]
-    error: String,
-    /// For a person.
-    message: String,
-    /// The HTTP status.
-    #[schema(example = 401)]
-    status: u16,
-    /// Particulars, where there are any.
-    #[schema(required = false)]
-    details: Option<serde_json::Value>,
 }
 
 /// Report events
@@ -81,17 +50,7 @@ pub(crate) struct FaultBody {
     ),
     responses(
         (status = 200, description = "The accepted events are durable; the others are listed", body = Report),
-        (status = 400, description = "Not JSON, not `{\"events\": [...]}`, or a query parameter", body = FaultBody),
-        (status = 401, description = "No API key, or one that is not known", body = FaultBody),
-        (status = 403, description = "The credential may not report", body = FaultBody),
-        (status = 408, description = "The body did not arrive in time", body = FaultBody),
-        (status = 413, description = "The body is over the limit, decompressed", body = FaultBody),
-        (status = 415, description = "Not JSON in UTF-8, or an unknown encoding", body = FaultBody),
-        (status = 429, description = "The key is over its rate", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The event log is full or away, or too much is being received at once", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::EventBatch,
     ),
     security(("bearer" = []))
 )]
@@ -114,17 +73,7 @@ pub(crate) async fn report(State(state): State<IngestState>, request: Request) -
     ),
     responses(
         (status = 200, description = "The accepted events are durable; the others are listed", body = Report),
-        (status = 400, description = "Not JSON, not `{\"events\": [...]}`, or a query parameter", body = FaultBody),
-        (status = 401, description = "No API key, or one that is not known", body = FaultBody),
-        (status = 403, description = "The credential may not report", body = FaultBody),
-        (status = 408, description = "The body did not arrive in time", body = FaultBody),
-        (status = 413, description = "The body is over the limit, decompressed", body = FaultBody),
-        (status = 415, description = "Not JSON in UTF-8, or an unknown encoding", body = FaultBody),
-        (status = 429, description = "The key is over its rate", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The event log is full or away, or too much is being received at once", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::EventBatch,
     ),
     security(("bearer" = []))
 )]
@@ -132,29 +81,49 @@ pub(crate) async fn runs(State(state): State<IngestState>, request: Request) -> 
     answer(&state, request).await
 }
 
+/// `{"events": [...]}`.
+struct ReportFormat;
+
+impl Format for ReportFormat {
+    type Content = Events;
+
+    async fn receive(
+        &self,
+        headers: &HeaderMap,
+        body: &mut Body,
+        bounds: Bounds,
+    ) -> Result<(Received, Events), ApiError> {
+        let is_text = MediaType::JsonOrNone.check(headers).is_err();
+        if is_text {
+            MediaType::JsonTextOrNone.check(headers)?;
+        }
+        let received = body::read(body, body::encoding(headers)?, bounds).await?;
+        Ok((received, Events { is_text }))
+    }
+}
+
 async fn answer(state: &IngestState, request: Request) -> Response {
     let started = Instant::now();
     let metrics = &state.0.metrics;
     let (head, mut body) = request.into_parts();
-    let response = match intake::accept(&state.0, &head, &mut body, Format::Report).await {
+    let response = match intake::accept(&state.0, &head, &mut body, &ReportFormat).await {
         Ok(taken) => Json(taken.report).into_response(),
         Err(fault) => {
-            // After 408 nothing more is waited for.
+            // After 408 nothing more is read.
             if fault.status != 408 {
                 body::discard(&mut body, &head.headers, state.0.config.body_bytes).await;
             }
-            Refusal(fault).into_response()
+            ErrorResponse(fault).into_response()
         }
     };
     metrics.answered(response.status(), started.elapsed());
     response
 }
 
-/// The answer to any other method.
+/// 405 for any other method.
 pub(crate) async fn method_not_allowed() -> Response {
-    Refusal(Fault::new(
-        405,
-        "method_not_allowed",
+    ErrorResponse(ApiError::new(
+        ErrorCode::MethodNotAllowed,
         "events are reported with POST",
     ))
     .into_response()

@@ -13,8 +13,9 @@ use crate::error::IngestError;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::rate::Rates;
+use crate::run_apps::{RunApps, RunLookup};
 
-/// The tier's parts, made once; clones share them.
+/// The parts of the tier; clones share them.
 #[derive(Clone)]
 pub struct IngestState(pub(crate) Arc<Parts>);
 
@@ -26,20 +27,20 @@ pub(crate) struct Parts {
     pub(crate) key_rates: Option<Rates>,
     pub(crate) keyless_rates: Option<Rates>,
     pub(crate) old_days: Option<OldDays>,
+    pub(crate) run_apps: Arc<RunApps>,
     pub(crate) metrics: Metrics,
 }
 
 /// Events since the process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Durable in the log, answered or not, repetitions included.
+    /// Durable in the log, with or without a response, duplicates included.
     pub accepted: u64,
-    /// Rejected one by one.
+    /// Rejected individually.
     pub rejected: u64,
 }
 
 impl IngestState {
-    /// What became of events here.
     pub fn counts(&self) -> Counts {
         Counts {
             accepted: self.0.metrics.appended.get(),
@@ -52,6 +53,7 @@ impl IngestState {
         config: IngestConfig,
         log: Arc<dyn Log>,
         auth: Arc<dyn Authenticator>,
+        runs: Arc<dyn RunLookup>,
         registry: &Registry,
     ) -> Result<Self, IngestError> {
         let faults = config.faults();
@@ -66,6 +68,7 @@ impl IngestState {
             key_rates: Rates::new(config.key_events_per_second, config.burst),
             keyless_rates: Rates::new(config.keyless_events_per_second, config.burst),
             old_days: OldDays::new(config.old_days_per_second),
+            run_apps: Arc::new(RunApps::new(runs)),
             metrics,
             config,
         })))

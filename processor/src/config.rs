@@ -2,28 +2,30 @@
 
 use std::time::Duration;
 
-use crate::slices::Limits;
+/// The consumer group whose committed offsets say what is stored.
+pub const GROUP: &str = "processor";
 
-/// Settings of the processor. The defaults suit two cores.
+/// The defaults suit two cores.
 #[derive(Clone, Debug)]
 pub struct ProcessorConfig {
-    /// Members of the consumer group in this process. Two let one fold while the other's rows are being written.
+    /// Members of the consumer group in this process. With two, one folds while the rows of the other are written.
     pub workers: usize,
-    /// Payload bytes of one micro-batch: large enough for few large blocks, small enough for memory and for
-    /// visibility under load.
+    /// Payload bytes of one micro-batch: large enough for few large blocks, small enough for memory and for visibility
+    /// under load.
     pub batch_bytes: usize,
-    /// How long a micro-batch that is not full waits for more. Part of the time from answer to visibility.
+    /// How long a micro-batch that is not full waits for more records. Part of the time from response to visibility.
     pub batch_wait: Duration,
     /// Memory for states of runs that may change again soon.
     pub hot_bytes: u64,
-    /// A hot run that nothing touched for this long leaves the memory.
+    /// A hot run is evicted after this time without an event.
     pub hot_idle: Duration,
-    /// Longest pause between two tries while the store is away.
+    /// Longest pause between two retries while the store is away.
     pub retry_pause_max: Duration,
-    /// So many records in a row that cannot be processed are not records that are bad, but a fault of this program or
-    /// of whoever writes them: the processor stops, and leaves them in the log.
+    /// After this many unprocessable records in a row the fault is in this program or in their producer: the processor
+    /// stops and leaves them in the log.
     pub poison_stop_records: u32,
-    /// What one step does for runs that its records do not name.
+    /// After this long without a commit a partition in which records wait is stalled. Many times the longest step.
+    pub stalled_after: Duration,
     pub limits: Limits,
 }
 
@@ -37,7 +39,35 @@ impl Default for ProcessorConfig {
             hot_idle: Duration::from_secs(600),
             retry_pause_max: Duration::from_secs(5),
             poison_stop_records: 100,
+            stalled_after: Duration::from_secs(60),
             limits: Limits::default(),
+        }
+    }
+}
+
+/// Bounds on the work of one step for runs that its records do not name (X1).
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Descendants to load: 2,000 are read, resolved and stored in a fraction of a second.
+    pub below: usize,
+    /// Descendants to load for each run that the step's records name, where that is more: late parents with a few
+    /// children each are not worth deferring.
+    pub below_each: usize,
+    /// Ancestors to load beyond the nearest levels.
+    pub above: usize,
+    /// Levels read one at a time before the levels further up or down are read from the links of the whole tree, and
+    /// again after that. Exact roots and subtree totals need a cycle of parents in memory as a whole; up to twice as
+    /// many runs always are.
+    pub levels: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            below: 2000,
+            below_each: 4,
+            above: 2000,
+            levels: 16,
         }
     }
 }

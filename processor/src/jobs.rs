@@ -1,11 +1,11 @@
-//! Runs long work: one job at a time, from where its checkpoint stands.
+//! Runs long work: one job at a time, from its checkpoint.
 //!
-//! A runner takes the oldest job that waits, or that a process that died left behind. Each kind of work is cut into
-//! pieces that can be done twice without harm; after each one the job's checkpoint is written. So a kill at any
-//! instant costs one piece of work, and repeating gives the same end (R1).
+//! A runner takes the first job of the queue, or one that was left behind by a process that died. Each kind of job is cut into
+//! pieces that can be repeated without harm, and writes its checkpoint after each piece. So a kill at any instant costs
+//! one piece of work, and repeating it gives the same result (R1).
 //!
-//! Only workers write runs: a job that wants runs changed asks their owner through the log ([`recalculate`]), or
-//! closes the [`Gate`] and exchanges whole tables or partitions while no worker is in the middle of a step.
+//! Only workers write runs: a job that needs runs changed asks their owner through the log ([`recalculate`]), or
+//! acquires the [`Barrier`] and exchanges whole tables or partitions while no worker is in the middle of a step.
 
 mod desk;
 mod rebuild;
@@ -24,82 +24,71 @@ use store::jobs::{Job, JobKind, JobState};
 use store::{Store, StoreError};
 use tokio::sync::watch;
 
-use crate::ProcessorError;
-use crate::gate::Gate;
-use crate::patient::Pause;
-use crate::processor::stopped_by;
+use crate::backoff::Backoff;
+use crate::error::ProcessorError;
+use crate::random_id::random;
+use crate::stop::stopped_by;
+use control::Barrier;
 use desk::Desk;
 use schedule::Schedule;
 use tries::Tries;
 
-/// How often a runner looks for jobs that other processes made or left behind; those of its own process it hears of.
+/// How often a runner looks for jobs that other processes created or left behind; jobs of its own process notify it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How often stored rows are looked for that are gone. It reads the engine's list of parts, which takes milliseconds, and
-/// is how long rows may be stored before their loss would be seen.
+/// How often the runner checks for lost rows, and so how late a loss is noticed. The check reads the engine's list of
+/// parts, which takes milliseconds.
 const LOSSES_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// Longest pause between two tries while the store or the log is away.
+/// Longest pause between two retries while the store or the log is away.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// What jobs work with.
+/// Dependencies of all jobs.
 #[derive(Clone)]
 pub struct JobParts {
-    /// The tables.
     pub store: Store,
-    /// The log whose records the workers of this deployment process.
+    /// The log that the workers of this deployment process.
     pub log: Arc<dyn Log>,
-    /// The gate that the workers of this process pass.
-    pub gate: Gate,
-    /// The price table in force.
+    /// The barrier of this process's workers.
+    pub barrier: Barrier,
     pub prices: watch::Receiver<Arc<PriceTable>>,
-    /// Rows in one piece of work: what is done again at most after a kill, and what is held in memory.
+    /// Rows in one piece of work: at most this much is repeated after a kill, and held in memory.
     pub piece_rows: u32,
-    /// The minute of the day, UTC, at which retention runs by itself; never without one.
+    /// The minute of the day, UTC, at which retention starts on its own; `None` for never.
     pub retention_minute: Option<u32>,
 }
 
-/// [`JobParts::piece_rows`] of a server: pieces of 10 MB or so that take a part of a second.
+/// [`JobParts::piece_rows`] of a server: pieces of about 10 MB that take a fraction of a second.
 pub const PIECE_ROWS: u32 = 50_000;
 
-/// Why a job, or a piece of it, ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JobError {
-    /// The tables.
     #[error("the store: {0}")]
     Store(#[from] StoreError),
-    /// The log.
     #[error("the log: {0}")]
     Log(#[from] LogError),
-    /// The process stops; the job goes on with the next one.
+    /// The process stops; the next process continues the job.
     #[error("the process stops")]
     Stopped,
-    /// Somebody cancelled it, or another process took it over.
+    /// The job was canceled, or another process took it over.
     #[error("the job is not this runner's any more")]
     Gone,
-    /// Folding.
     #[error("folding: {0}")]
     Fold(#[from] ProcessorError),
-    /// Whether a day was exchanged cannot be found out.
+    /// It is unknown whether a day was exchanged.
     #[error(
         "whether the day {day} was put in place is not known, look whether its rows are there: {source}"
     )]
     Unknown {
-        /// Which one, of which table.
         day: String,
-        /// What the last try said.
+        /// The error of the last attempt.
         source: StoreError,
     },
-    /// The gate was not certain to stay closed until something was done behind it.
-    #[error("the processors could not be kept waiting for long enough")]
-    Opened,
-    /// What may succeed later did not, too often.
+    /// The barrier could expire before the work is done.
+    #[error("the barrier expires too soon for the exchange")]
+    BarrierExpires,
+    /// Too many retries.
     #[error("given up after {tries} tries: {last}")]
-    GivenUp {
-        /// How many.
-        tries: u32,
-        /// What the last one said.
-        last: Box<JobError>,
-    },
-    /// What is in the job's row cannot be read.
+    GivenUp { tries: u32, last: Box<JobError> },
+    /// A column of the job's row is unreadable.
     #[error("the job's row cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
 }
@@ -110,33 +99,31 @@ impl JobError {
             Self::Store(error) => error.is_retryable(),
             Self::Log(error) => error.is_retryable(),
             Self::Fold(ProcessorError::Store(error)) => error.is_retryable(),
-            Self::Opened => true,
+            Self::BarrierExpires => true,
             _ => false,
         }
     }
 }
 
-/// What has to be left of a closing before tables are exchanged behind it: many times what an exchange takes.
+/// Time that has to be left of a barrier before tables are exchanged: many times what an exchange takes.
 const EXCHANGE_TIME: Duration = Duration::from_secs(5);
 
-/// Time for a job to come to the end of a piece of work after the word to stop.
+/// Time for a job to finish a piece of work after the stop signal.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
-/// Does jobs until told to stop.
 pub struct Runner {
     parts: JobParts,
     name: String,
 }
 
 impl Runner {
-    /// A runner with a name of its own.
     pub fn new(parts: JobParts) -> Self {
         let name = format!("runner_{:032x}", random());
         Self { parts, name }
     }
 
-    /// Does jobs until `stop` becomes true or its sender is gone; the job in hand is left where it stands, for the
-    /// next process. Failures of a job end that job; what the store or the log cannot do now is tried again.
+    /// Runs jobs until `stop` becomes true or its sender is dropped; the next process continues the job in hand from
+    /// its checkpoint. A failure of a job ends that job; errors of a store or log that is away are retried.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let jobs = self.parts.store.jobs();
         let mut changes = jobs.changes();
@@ -147,7 +134,7 @@ impl Runner {
             if let Err(error) = schedule.look(&self.parts.store, now_ms()).await {
                 tracing::warn!(error = %error, "retention cannot be asked for now");
             }
-            // Between jobs: what they remove is not lost.
+            // Between jobs, whose own removals are no losses.
             if looked.is_none_or(|looked| looked.elapsed() >= LOSSES_INTERVAL) {
                 match self.parts.store.look_for_losses().await {
                     Ok(()) => looked = Some(Instant::now()),
@@ -181,17 +168,17 @@ impl Runner {
             "a job begins or goes on"
         );
         let mut desk = Desk::new(self.parts.clone(), job, stop.clone());
-        let mut pause = Pause::new(RETRY_PAUSE_MAX);
+        let mut backoff = Backoff::new(RETRY_PAUSE_MAX);
         let mut tries = Tries::default();
         let outcome = loop {
-            // Cancelled, it is let go even if none of its steps succeeds.
+            // A canceled job ends even if none of its steps succeeds.
             if let Err(end) = desk.go_on() {
                 break Err(end);
             }
-            let gate = self.parts.gate.clone();
+            let barrier = self.parts.barrier.clone();
             let outcome = tokio::select! {
                 outcome = run_kind(&mut desk) => outcome,
-                () = given_up(stop.clone(), gate) => Err(JobError::Stopped),
+                () = given_up(stop.clone(), barrier) => Err(JobError::Stopped),
             };
             match outcome {
                 Err(error) if error.is_retryable() => {
@@ -199,7 +186,7 @@ impl Runner {
                         break Err(tries.given_up(error));
                     }
                     tracing::warn!(error = %error, job.id = desk.job.job_id, "a job waits");
-                    if !pause.wait(stop).await {
+                    if !backoff.wait(stop).await {
                         break Err(JobError::Stopped);
                     }
                 }
@@ -211,9 +198,10 @@ impl Runner {
             Ok(()) => desk.job.state = JobState::Done,
             Err(JobError::Gone) => {
                 tracing::info!(job.id = job_id, "a job was cancelled or taken over");
+                desk.leave().await;
                 return;
             }
-            // The next runner takes it up at once.
+            // The next runner takes it over at once.
             Err(JobError::Stopped) => desk.job.state = JobState::Queued,
             Err(error) => {
                 tracing::error!(error = %error, job.id = job_id, "a job failed");
@@ -225,12 +213,12 @@ impl Runner {
     }
 }
 
-/// Returns when the job in hand has to be left wherever it stands: a while after the word to stop, because some
-/// statements take minutes, and never while the job has closed the gate.
-async fn given_up(mut stop: watch::Receiver<bool>, gate: Gate) {
+/// Returns when the job in hand has to be dropped wherever it is: some time after the stop signal, because some
+/// statements take minutes, and never while the job holds the barrier.
+async fn given_up(mut stop: watch::Receiver<bool>, barrier: Barrier) {
     stopped_by(&mut stop).await;
     tokio::time::sleep(STOP_GRACE).await;
-    gate.not_closed_here().await;
+    barrier.not_held_here().await;
 }
 
 async fn run_kind(desk: &mut Desk) -> Result<(), JobError> {
@@ -243,11 +231,4 @@ async fn run_kind(desk: &mut Desk) -> Result<(), JobError> {
 
 fn now_ms() -> i64 {
     Utc::now().timestamp_millis()
-}
-
-/// Unlike that of any other process, or of another call.
-pub(crate) fn random() -> u128 {
-    use std::hash::{BuildHasher, RandomState};
-    let half = |salt: u32| u128::from(RandomState::new().hash_one((salt, std::process::id())));
-    half(1) << 64 | half(2)
 }

@@ -1,14 +1,14 @@
-//! How long the oldest record that is not committed has been in the log.
+//! Age of the oldest record that is not committed.
 //!
-//! The log does not say when a record was appended. But its end is looked at every second, so it is known when it first
-//! lay beyond the group's commit, from the start of this process on.
+//! The log does not store when a record was appended. But its end is read every second, so it is known when the end
+//! first lay beyond the committed offset, from the start of this process on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use eventlog::Lag;
 
-/// Ends remembered by partition; beyond it every second one is forgotten, so that hours of waiting stay measurable (X1).
+/// Ends kept per partition; beyond it every second one is dropped, so that hours of lag stay measurable (X1).
 const ENDS_MAX: usize = 600;
 
 /// Ends of partitions, and when they were first seen.
@@ -17,16 +17,15 @@ pub(crate) struct LagAges {
     ends: BTreeMap<u32, Ends>,
 }
 
-/// Those of one partition.
 #[derive(Debug, Default)]
 struct Ends {
     seen: VecDeque<(Instant, u64)>,
-    /// The least time between two of them: grows while they wait.
+    /// The shortest time between two of them: grows with the lag.
     gap: Duration,
 }
 
 impl LagAges {
-    /// Takes a look at the log; gives the age of the oldest record that is not committed.
+    /// Takes the current lag; returns the age of the oldest record that is not committed.
     pub(crate) fn look(&mut self, lags: &[Lag], now: Instant) -> Duration {
         let ages = lags.iter().map(|lag| {
             let ends = self.ends.entry(lag.partition).or_default();
@@ -38,7 +37,7 @@ impl LagAges {
 
 impl Ends {
     fn age(&mut self, lag: &Lag, now: Instant) -> Duration {
-        // A log that was made anew ends earlier.
+        // A log that was replaced ends earlier.
         self.seen
             .retain(|(_, end)| lag.committed < *end && *end <= lag.end);
         let is_new = self
@@ -52,7 +51,7 @@ impl Ends {
             self.gap = Duration::ZERO;
         } else if self.seen.len() > ENDS_MAX {
             let mut at = 0;
-            // The oldest stays: the age is its.
+            // The oldest stays: it determines the age.
             self.seen.retain(|_| {
                 at += 1;
                 at % 2 == 1
@@ -87,7 +86,7 @@ mod tests {
         assert_eq!(ages.look(&lag(0, 9), at(4)), Duration::from_secs(3));
         assert_eq!(ages.look(&lag(5, 9), at(6)), Duration::from_secs(2));
         assert_eq!(ages.look(&lag(9, 9), at(7)), Duration::ZERO);
-        assert_eq!(ages.look(&lag(0, 2), at(8)), Duration::ZERO, "made anew");
+        assert_eq!(ages.look(&lag(0, 2), at(8)), Duration::ZERO, "replaced");
     }
 
     #[test]

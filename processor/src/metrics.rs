@@ -1,4 +1,4 @@
-//! What the processor counts.
+//! Metrics of the processor.
 
 use std::sync::Arc;
 
@@ -8,47 +8,47 @@ use schemas::fold::CostStatus;
 use schemas::ids::ProjectId;
 use schemas::project_label::{self, ProjectLabels};
 
-use crate::decode::{Code, Poison};
+use crate::dead_letter::{Code, Poison};
 
-/// The processor's metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Accepted events whose rows are stored and committed, repetitions included (P4).
+    /// Accepted events whose rows are stored and committed, duplicates included (P4).
     pub stored_events: ByProject,
-    /// Accepted events that went to the dead letters instead (P4).
+    /// Accepted events that were dead-lettered instead (P4).
     pub dead_lettered_events: IntCounterVec,
     labels: Arc<ProjectLabels>,
     /// Rows written to `runs`, tombstones included.
     pub run_rows: IntCounter,
     /// Micro-batches, by events.
     pub batch_events: Histogram,
-    /// From the first record of a micro-batch in hand to its commit.
+    /// From the first record of a micro-batch to its commit.
     pub batch_seconds: Histogram,
-    /// Time spent decoding and folding.
     pub fold_seconds: Histogram,
-    /// Where the state of a touched run came from: `hot`, `cold` (the table) or `new`.
+    /// Source of the state of a touched run: `hot`, `cold` (the table) or `new`.
     pub runs_touched: IntCounterVec,
-    /// Calls that a price was looked up for, by whether there was one: `priced`, `unpriced`.
+    /// Look-ups of a price by result: `priced`, `unpriced`.
     pub price_lookups: IntCounterVec,
-    /// Tries that failed because the store was away or overloaded.
+    /// Failed attempts while the store was away or overloaded.
     pub store_retries: IntCounter,
-    /// Records that were appended to another partition than they lay in.
+    /// Records appended to another partition than they were read from.
     pub moved_records: IntCounter,
-    /// Records appended to go on with a change in a large tree.
+    /// Records appended to continue a change in a large tree.
     pub slices: IntCounter,
-    /// Steps whose partitions went to another member before they were stored.
+    /// Steps whose partitions were reassigned before they were stored.
     pub lost_steps: IntCounter,
-    /// Inserts that were refused because they came after the lease.
+    /// Inserts rejected because their lease had expired.
     pub fenced_inserts: IntCounter,
     /// Records appended and not yet committed.
     pub lag_records: IntGauge,
-    /// Since when the oldest of them is known to be there.
+    /// Age of the oldest of them, as far as known.
     pub lag_age_seconds: IntGauge,
-    /// Memory of the hot runs.
+    /// Partitions in which records wait and nothing is committed.
+    pub stalled_partitions: IntGauge,
+    /// Members that joined again because of that.
+    pub stall_rejoins: IntCounter,
     pub hot_bytes: IntGauge,
 }
 
-/// A counter by project.
 #[derive(Clone, Debug)]
 pub struct ByProject {
     counters: IntCounterVec,
@@ -56,19 +56,18 @@ pub struct ByProject {
 }
 
 impl ByProject {
-    /// Counts for a project.
     pub fn add(&self, project: &str, count: u64) {
         let label = self.labels.of(project);
         self.counters.with_label_values(&[label]).inc_by(count);
     }
 
-    /// Over all projects.
+    /// The sum over all projects.
     pub fn get(&self) -> u64 {
         sum(&self.counters)
     }
 }
 
-/// Over all labels.
+/// The sum over all labels.
 fn sum(counters: &IntCounterVec) -> u64 {
     let families = counters.collect();
     let values = families.iter().flat_map(|family| family.get_metric());
@@ -77,7 +76,7 @@ fn sum(counters: &IntCounterVec) -> u64 {
 }
 
 impl Metrics {
-    /// Counts what went to the dead letters; of no project when its record does not say which.
+    /// Without a project if the record does not name one.
     pub(crate) fn dead_lettered(&self, project: Option<&ProjectId>, bad: &Poison) {
         let label = project.map_or(project_label::OTHER, |project| {
             self.labels.of(project.as_str())
@@ -87,12 +86,12 @@ impl Metrics {
             .inc_by(bad.events);
     }
 
-    /// Events that went to the dead letters, over all projects and reasons.
+    /// The sum over all projects and reasons.
     pub fn dead_lettered_total(&self) -> u64 {
         sum(&self.dead_lettered_events)
     }
 
-    /// Counts a run's look-up of a price, if it came to that.
+    /// Counts the look-up of a price, if there was one.
     pub(crate) fn priced(&self, status: CostStatus) {
         let outcome = match status {
             CostStatus::Priced => "priced",
@@ -102,7 +101,6 @@ impl Metrics {
         self.price_lookups.with_label_values(&[outcome]).inc();
     }
 
-    /// Makes and registers them.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str| {
             let counter = IntCounter::new(name, help)?;
@@ -147,7 +145,7 @@ impl Metrics {
             ),
             &["project"],
         )?;
-        // There before the first event is.
+        // Exported before the first event.
         counters.with_label_values(&[project_label::OTHER]);
         registry.register(Box::new(counters.clone()))?;
         let stored_events = ByProject {
@@ -220,6 +218,14 @@ impl Metrics {
             lag_age_seconds: gauge(
                 "spindle_processor_lag_age_seconds",
                 "How long the oldest record that is not committed is known to wait",
+            )?,
+            stalled_partitions: gauge(
+                "spindle_processor_stalled_partitions",
+                "Partitions in which records wait and nothing was committed for a minute, although the store is there",
+            )?,
+            stall_rejoins: counter(
+                "spindle_processor_stall_rejoins_total",
+                "Members that joined the group again because a partition was stalled",
             )?,
             hot_bytes: gauge("spindle_processor_hot_bytes", "Memory of hot runs")?,
         })

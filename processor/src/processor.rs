@@ -1,101 +1,88 @@
-//! The processor as a whole: its workers, its state, its end.
+//! The processor: its workers, state and end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eventlog::Log;
-use schemas::price::PriceTable;
+use schemas::control::StalledPartition;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::gate::Gate;
+use crate::config::{GROUP, ProcessorConfig};
+use crate::dependencies::{Dependencies, Shared};
+use crate::error::ProcessorError;
 use crate::hot::{HotRuns, HotView};
-use crate::known::Known;
+use crate::known_runs::KnownRuns;
 use crate::lag::LagAges;
 use crate::metrics::Metrics;
-use crate::patient::Patient;
+use crate::partitioning;
+use crate::random_id;
+use crate::stalls::Stalls;
+use crate::status::{Status, StatusSender};
+use crate::stop::stopped_by;
 use crate::tables::Tables;
+use crate::watchdog;
 use crate::worker::Worker;
-use crate::{GROUP, ProcessorConfig, ProcessorError};
+use crate::worker::activity::Activity;
 
-/// How often the lag is looked at.
 const LAG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a process learns which runs others wrote.
+/// How often a process learns which runs other processes wrote.
 const LEARN_INTERVAL: Duration = Duration::from_secs(60);
-
-/// What the processor is doing, for the readiness of the process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Reading from the tables which runs there are.
-    Starting,
-    /// Processing, or waiting for something to process.
-    Running,
-    /// The store is away; what is in the log waits.
-    Waiting,
-    /// What the other processors say is not heard; what is in the log waits.
-    Deaf,
-    /// Ended: asked to, or by an error that needs a person.
-    Stopped,
-}
-
-/// What a processor works with.
-#[derive(Clone)]
-pub struct Parts {
-    /// The log of events.
-    pub log: Arc<dyn Log>,
-    /// The log for what cannot be processed.
-    pub dead_letters: Arc<dyn Log>,
-    /// Where the rows go.
-    pub tables: Arc<dyn Tables>,
-    /// The price table in force; a change acts on the next step.
-    pub prices: watch::Receiver<Arc<PriceTable>>,
-    /// Lets others work on whole tables between two steps.
-    pub gate: Gate,
-}
 
 /// Consumes a log of events into the tables.
 pub struct Processor {
-    pub(crate) config: ProcessorConfig,
-    pub(crate) parts: Parts,
-    pub(crate) metrics: Metrics,
-    /// One for each worker: a partition that moves must not find what its former owner thought of it.
+    shared: Arc<Shared>,
+    /// One per worker: a reassigned partition must not meet runs that its former owner cached.
     hot: Vec<HotRuns>,
-    status: watch::Sender<Status>,
+    /// One per worker.
+    activities: Vec<Activity>,
+    stalled: watch::Sender<Vec<StalledPartition>>,
 }
 
 impl Processor {
-    /// A processor of these parts.
-    pub fn new(config: ProcessorConfig, parts: Parts, metrics: Metrics) -> Self {
-        let hot = (0..config.workers.max(1))
-            .map(|_| HotRuns::new(&config))
-            .collect();
-        Self {
+    pub fn new(config: ProcessorConfig, dependencies: Dependencies, metrics: Metrics) -> Self {
+        let workers = config.workers.max(1);
+        let hot = (0..workers).map(|_| HotRuns::new(&config)).collect();
+        let activities = (0..workers).map(|_| Activity::new()).collect();
+        let status = StatusSender::new();
+        let shared = Shared {
             config,
-            parts,
+            dependencies,
             metrics,
+            status,
+        };
+        Self {
+            shared: Arc::new(shared),
             hot,
-            status: watch::Sender::new(Status::Starting),
+            activities,
+            stalled: watch::Sender::default(),
         }
     }
 
-    /// Follows what the processor is doing.
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.status.subscribe()
+        self.shared.status.subscribe()
     }
 
-    /// The runs that its workers keep in memory.
+    /// Follows which partitions are stalled.
+    pub fn stalled(&self) -> watch::Receiver<Vec<StalledPartition>> {
+        self.stalled.subscribe()
+    }
+
     pub fn hot_runs(&self) -> HotView {
-        let parts = (self.parts.gate.clone(), self.metrics.clone());
-        HotView::new(self.hot.clone(), self.config.hot_bytes, parts)
+        HotView::new(
+            self.hot.clone(),
+            self.shared.config.hot_bytes,
+            self.shared.dependencies.barrier.clone(),
+            self.shared.metrics.clone(),
+        )
     }
 
-    /// Processes until `stop` becomes true or its sender is gone, then finishes the micro-batch in hand, commits and
-    /// returns. An error means that something needs a person; everything not committed stays in the log.
+    /// Processes until `stop` becomes true or its sender is dropped, then finishes the micro-batch in hand, commits and
+    /// returns. An error means that an operator has to act; everything not committed stays in the log.
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<(), ProcessorError> {
         let this = Arc::new(self);
         let outcome = this.clone().run_workers(stop).await;
-        this.status.send_replace(Status::Stopped);
+        this.shared.status.set(Status::Stopped);
         outcome
     }
 
@@ -103,45 +90,54 @@ impl Processor {
         self: Arc<Self>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<(), ProcessorError> {
-        let tables = Patient {
-            processor: self.clone(),
-            stop: stop.clone(),
-        };
-        // Nobody waits for this process before it has heard the others for a while: so it takes no partitions earlier.
+        let tables = self.shared.retrying_tables(&stop);
+        // No step may begin before this process has received control messages for a while, so it takes no partitions
+        // earlier.
         let mut stopped = stop.clone();
-        let first_pass = async {
+        let first_permit = async {
             tokio::select! {
-                _ = self.parts.gate.pass() => Ok(true),
+                _ = self.shared.dependencies.barrier.permit() => Ok(true),
                 () = stopped_by(&mut stopped) => Ok(false),
             }
         };
-        let known = match tokio::try_join!(Known::load(&tables), first_pass) {
+        let known = match tokio::try_join!(KnownRuns::load(&tables), first_permit) {
             Err(error) if error.is_retryable() && *stop.borrow() => return Ok(()),
             Ok((_, false)) => return Ok(()),
             loaded => loaded?.0,
         };
         let known = Arc::new(known);
-        self.status.send_replace(Status::Running);
-        if self.parts.gate.is_shared() {
-            // Before there is a log to read, nobody knows how many partitions it has.
+        self.shared.status.set(Status::Running);
+        if self.shared.dependencies.barrier.is_shared() {
+            // The number of partitions is unknown before there is a log to read.
             let stands = tables.placed_by().await;
             match stands {
                 Err(error) if error.is_retryable() && *stop.borrow() => return Ok(()),
-                stands => self.parts.gate.place_by(stands?.unwrap_or(0)),
+                stands => self
+                    .shared
+                    .dependencies
+                    .barrier
+                    .set_partitions(stands?.unwrap_or(0)),
             }
         }
         let mut workers = JoinSet::new();
-        // Each worker gets its own word to stop, so that one that fails ends the others.
+        // Each worker has its own stop signal, so that one that fails ends the others.
         let (stop_all, stopped) = watch::channel(false);
-        for hot in &self.hot {
-            let worker = Worker::new((self.clone(), known.clone(), hot.clone()), stopped.clone());
+        for (hot, activity) in self.hot.iter().zip(&self.activities) {
+            let worker = Worker::new(
+                self.shared.clone(),
+                known.clone(),
+                (hot.clone(), activity.clone()),
+                stopped.clone(),
+            );
             workers.spawn(worker.run());
         }
         let mut lag_interval = tokio::time::interval(LAG_INTERVAL);
         let mut outcome = Ok(());
         let mut ages = LagAges::default();
+        let spread = (random_id::random() % 1000) as f64 / 1000.0;
+        let mut stalls = Stalls::new(self.shared.config.stalled_after, spread);
         let learning = self.learn_on(&known);
-        let following = self.follow_partitions();
+        let following = partitioning::follow(&self.shared);
         tokio::pin!(learning, following);
         loop {
             tokio::select! {
@@ -161,75 +157,63 @@ impl Processor {
                         outcome = Err(ProcessorError::WorkerPanicked);
                     }
                 },
-                _ = lag_interval.tick() => self.observe(&mut ages).await,
-                () = &mut learning, if self.parts.gate.is_shared() => {}
-                () = &mut following, if self.parts.gate.is_shared() => {}
+                _ = lag_interval.tick() => self.observe(&mut ages, &mut stalls).await,
+                () = &mut learning, if self.shared.dependencies.barrier.is_shared() => {}
+                () = &mut following, if self.shared.dependencies.barrier.is_shared() => {}
             }
         }
     }
 
     /// Learns which runs other processes write, as long as it is polled, so that little is left to learn when their
-    /// partitions come here.
-    async fn learn_on(&self, known: &Known) {
+    /// partitions are assigned here.
+    async fn learn_on(&self, known: &KnownRuns) {
         loop {
             tokio::time::sleep(LEARN_INTERVAL).await;
-            if let Err(error) = known.catch_up(self.parts.tables.as_ref()).await {
-                tracing::warn!(error = %error, "which runs others wrote cannot be learned for now");
+            if let Err(error) = known
+                .catch_up(self.shared.dependencies.tables.as_ref())
+                .await
+            {
+                tracing::warn!(error = %error, "runs that other processes wrote cannot be read for now");
             }
         }
     }
 
-    async fn observe(&self, ages: &mut LagAges) {
-        self.set_deaf(self.parts.gate.is_deaf());
-        if let Ok(lags) = self.parts.log.lag(GROUP).await {
+    async fn observe(&self, ages: &mut LagAges, stalls: &mut Stalls) {
+        self.shared
+            .status
+            .set_cut_off(self.shared.dependencies.barrier.is_cut_off());
+        if let Ok(lags) = self.shared.dependencies.log.lag(GROUP).await {
             let records: u64 = lags
                 .iter()
                 .map(|lag| lag.end.saturating_sub(lag.committed))
                 .sum();
             let age = ages.look(&lags, Instant::now());
-            self.metrics
+            self.shared
+                .metrics
                 .lag_age_seconds
                 .set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
-            self.metrics
+            self.shared
+                .metrics
                 .lag_records
                 .set(i64::try_from(records).unwrap_or(i64::MAX));
+            let stalled = match self.shared.status.is_running() {
+                true => watchdog::look(&self.shared, &self.activities, stalls, &lags).await,
+                // Health names what the records wait for.
+                false => {
+                    stalls.reset();
+                    Vec::new()
+                }
+            };
+            let count = i64::try_from(stalled.len()).unwrap_or(i64::MAX);
+            self.shared.metrics.stalled_partitions.set(count);
+            self.stalled.send_if_modified(|before| {
+                let changes = *before != stalled;
+                *before = stalled;
+                changes
+            });
         }
-        self.metrics.hot_bytes.set(
+        self.shared.metrics.hot_bytes.set(
             i64::try_from(self.hot.iter().map(HotRuns::bytes).sum::<u64>()).unwrap_or(i64::MAX),
         );
     }
-
-    /// The other processors cannot be heard, or can again.
-    fn set_deaf(&self, is_deaf: bool) {
-        self.status.send_if_modified(|current| {
-            let status = match (is_deaf, &*current) {
-                (true, Status::Running) => Status::Deaf,
-                (false, Status::Deaf) => Status::Running,
-                _ => return false,
-            };
-            *current = status;
-            true
-        });
-    }
-
-    /// A worker waits for the store, or goes on.
-    pub(crate) fn set_waiting(&self, waiting: bool) {
-        let status = if waiting {
-            Status::Waiting
-        } else {
-            Status::Running
-        };
-        self.status.send_if_modified(|current| {
-            let changes = *current != status && *current != Status::Stopped;
-            if changes {
-                *current = status;
-            }
-            changes
-        });
-    }
-}
-
-/// Returns when the word to stop is given, or nobody is left to give it.
-pub(crate) async fn stopped_by(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stopped| *stopped).await;
 }

@@ -1,4 +1,4 @@
-//! One step: from records to stored rows. What the worker does between gathering and committing.
+//! One step, from records to stored rows: the work of a worker between gathering and committing.
 
 use std::time::Instant;
 
@@ -7,27 +7,35 @@ use schemas::ids::ProjectId;
 use store::StoreError;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::batch::{MicroBatch, Sources, Working};
-use crate::decode::Poison;
+use crate::dead_letter::Poison;
+use crate::error::ProcessorError;
 use crate::tables::Rows;
-use crate::{ProcessorError, rows};
 
-/// What became of some records.
+mod batch;
+pub mod decode;
+pub mod lease;
+pub mod lineage;
+pub mod rows;
+pub mod slices;
+pub mod subtree_totals;
+mod working;
+
+pub use batch::MicroBatch;
+pub use working::{Sources, Working};
+
 #[derive(Debug, Default)]
 pub struct Stored {
-    /// Events whose rows are stored.
     pub events: u64,
-    /// The accepted ones among them by project: without those that were taken from the tables to be processed again.
+    /// Accepted events by project, without events that were taken from the tables to be processed again.
     pub accepted: Vec<(ProjectId, u64)>,
-    /// What could not be read and has to go to the dead letters.
+    /// What could not be read and has to be dead-lettered.
     pub poison: Vec<Poison>,
-    /// Records of which something could be read.
+    /// Records that were at least partly readable.
     pub good_records: u64,
 }
 
-/// Folds the records' events, stores their rows, and lets the caches follow. After an error nothing is known to be
-/// stored, and some may be: the same records can be given again, with care ([`Sources::careful`]), and with others, at
-/// any later time.
+/// Folds the records' events, stores their rows, and updates the caches. After an error some rows may be stored: the
+/// same records can be given again at any later time, alone or with others, with [`Sources::assume_partial_writes`].
 pub async fn store(
     records: &[StoredRecord],
     sources: Sources<'_>,
@@ -37,9 +45,7 @@ pub async fn store(
     let MicroBatch {
         scopes,
         lines,
-        deltas,
-        repriced,
-        resumed,
+        changes,
         messages,
         feedback,
         starts,
@@ -48,7 +54,7 @@ pub async fn store(
         accepted,
         ..
     } = computing(|| MicroBatch::fold(records));
-    let working = Working::settle(&scopes, (deltas, repriced, resumed), sources).await?;
+    let working = Working::resolve(&scopes, changes, sources).await?;
     let mut stored = Rows {
         events: lines
             .iter()
@@ -70,8 +76,8 @@ pub async fn store(
     };
     for (node, scope) in working.changed() {
         let rows = rows::run(node, scope, now_ms);
-        // A run that hangs below another parent than before took its figures with it. Once that is stored, nobody
-        // could tell any more whom they were taken from: so the others first.
+        // A run that moved to another parent took its totals with it. Once that is stored, the previous parent is no
+        // longer known, so the other rows are stored first.
         if working.is_rewired(node) {
             stored.causes.extend(rows);
         } else {
@@ -83,18 +89,18 @@ pub async fn store(
         .fold_seconds
         .observe(started.elapsed().as_secs_f64());
     working.storing(sources);
-    // Before any row is stored: once a run hangs below another parent, nothing tells what was above it.
+    // Before any row is stored: once a run is stored below another parent, nothing tells what was above it.
     let rest = working.rest(now_ms);
     if !rest.is_empty() {
         sources.metrics.slices.inc_by(rest.len() as u64);
-        sources.later.put(rest).await?;
+        sources.continuations.append(rest).await?;
     }
     loop {
-        stored.until = sources.fence.until().await?;
+        stored.expires = sources.lease.expires().await?;
         match sources.tables.insert(&stored).await {
-            // Too late, but nothing was lost meanwhile, or the fence would say so: the rows are as good as before.
+            // Too late, but nothing was lost meanwhile, or the lease would report it: the rows are still valid.
             Err(StoreError::Fenced) => {}
-            Err(error @ StoreError::Refused { .. }) => return Err(ProcessorError::Refused(error)),
+            Err(error @ StoreError::Refused { .. }) => return Err(ProcessorError::Rejected(error)),
             outcome => break outcome?,
         }
     }
@@ -115,7 +121,7 @@ pub async fn store(
     })
 }
 
-/// Runs a long stretch of computing. On a runtime of several threads its other tasks move to another one meanwhile.
+/// Runs a long computation. A runtime of several threads moves its other tasks to another thread meanwhile.
 fn computing<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),

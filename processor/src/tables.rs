@@ -1,22 +1,26 @@
-//! What the processor needs of the tables: a seam, so that the fold can be tested over thousands of cases against a
-//! table in memory, and with the real engine.
+//! The processor's interface to the tables. A trait, so that tests run the fold over thousands of cases against tables
+//! in memory, and against the real engine.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use store::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
-use store::states::{Child, ChildSum, StoredRun};
+use store::reads::states::{Child, ChildPage, ChildSum, StoredRun};
+use store::tables::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
 use store::{Store, StoreError};
 
-use crate::batch::Scope;
+use crate::run::Scope;
 
-/// Days written by one insert: each is a partition and becomes a part of its own, about 13 ms each, so an insert over
-/// all the days that timestamps may have would take minutes and run into its time-out.
+mod retrying;
+
+pub(crate) use retrying::RetryingTables;
+
+/// Days written by one insert. Each day is a partition and becomes a part of its own, about 13 ms each: an insert over
+/// all days that timestamps may have would take minutes and time out.
 const DAYS_PER_INSERT: usize = 100;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// The rows in lists of few days each; nearly always one list, in the order given.
+/// Groups rows by few days each; nearly always one group, in the order given.
 fn by_days<R>(rows: &[R], time_ms: impl Fn(&R) -> i64) -> Vec<Vec<&R>> {
     let mut days: BTreeMap<i64, Vec<&R>> = BTreeMap::new();
     for row in rows {
@@ -30,7 +34,7 @@ fn by_days<R>(rows: &[R], time_ms: impl Fn(&R) -> i64) -> Vec<Vec<&R>> {
         .collect()
 }
 
-/// Stores rows of `runs`, few days at a time.
+/// Inserts a few days at a time.
 pub(crate) async fn insert_runs(store: &Store, rows: &[RunRow<'_>]) -> Result<(), StoreError> {
     for rows in by_days(rows, |row| row.started_at) {
         store.insert_runs(rows.into_iter()).await?;
@@ -38,43 +42,38 @@ pub(crate) async fn insert_runs(store: &Store, rows: &[RunRow<'_>]) -> Result<()
     Ok(())
 }
 
-/// Everything one step stores. Borrowed from the step.
+/// The rows of one step.
 #[derive(Debug, Default)]
 pub struct Rows<'a> {
-    /// Rows of `events`.
     pub events: Vec<EventRow<'a>>,
-    /// Rows of `runs`.
     pub runs: Vec<RunRow<'a>>,
-    /// Rows of `runs` that must not be stored before all others are: they hold what the others follow from.
+    /// Rows of `runs` to store after all others: the others follow from them.
     pub causes: Vec<RunRow<'a>>,
-    /// Rows of `messages`.
     pub messages: Vec<MessageRow<'a>>,
-    /// Rows of `feedback`.
     pub feedback: Vec<FeedbackRow<'a>>,
-    /// Rows of `process_instances`.
     pub instances: Vec<InstanceRow<'a>>,
-    /// Nothing may be stored after this moment.
-    pub until: Option<Instant>,
+    /// No row may be stored after this moment.
+    pub expires: Option<Instant>,
 }
 
-/// Look-ups and inserts on the tables of events and what is made of them.
+/// Look-ups and inserts on `events` and the tables derived from it.
 #[async_trait]
 pub trait Tables: Send + Sync {
-    /// What is stored of these runs, tombstones included; see [`Store::load_states`].
+    /// Includes tombstones; see [`Store::load_states`].
     async fn load_states(
         &self,
         scope: &Scope,
         run_ids: &[&str],
     ) -> Result<Vec<StoredRun>, StoreError>;
 
-    /// The same for runs whose starts are known, in the order of the starts; see [`Store::load_states_at`].
+    /// For runs with known starts, in the order of the starts; see [`Store::load_states_at`].
     async fn load_states_at(
         &self,
         scope: &Scope,
         runs: &[(&str, i64)],
     ) -> Result<Vec<StoredRun>, StoreError>;
 
-    /// What the stored children of these runs add up to; see [`Store::child_sums`].
+    /// The sums of the stored children of these runs; see [`Store::child_sums`].
     async fn child_sums(
         &self,
         scope: &Scope,
@@ -90,41 +89,41 @@ pub trait Tables: Send + Sync {
         each: &mut (dyn FnMut(Child) + Send),
     ) -> Result<(), StoreError>;
 
-    /// The current runs whose parent is one of these and whose id is greater than `after`: the first `most` by id.
+    /// The current rows whose parent is in the list and whose id is greater than `after`: the first `limit` by id.
     async fn children_of(
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        (after, most): (&str, usize),
+        after: &str,
+        limit: usize,
     ) -> Result<Vec<Child>, StoreError>;
 
-    /// Stores rows durably. After an error some may be stored; repeating is harmless. What would be stored after
-    /// [`Rows::until`] is refused with [`StoreError::Fenced`].
+    /// Stores rows durably. After an error some rows may be stored; repeating is harmless. An insert after
+    /// [`Rows::expires`] fails with [`StoreError::Fenced`].
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError>;
 
-    /// Calls back with the hash ([`store::states::run_hash`]) of every run that has a row; with `since` (Unix
-    /// milliseconds), of those written since then, and of others maybe.
+    /// Calls back with the hash ([`store::reads::states::run_hash`]) of every run that has a row; with `since` (Unix
+    /// milliseconds), of the runs written since then, and possibly of others.
     async fn known_runs(
         &self,
         since: Option<i64>,
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError>;
 
-    /// Calls back with the hash of every parent that was not known when its child was written; `since` as above.
+    /// Calls back with the hash of every parent that was unknown when its child was written; `since` as above.
     async fn waiting_parents(
         &self,
         since: Option<i64>,
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError>;
 
-    /// The number of partitions that all processors place records by; `None` when none has done so yet.
+    /// The number of partitions that all processors place keys by; `None` if no processor has decided it.
     async fn placed_by(&self) -> Result<Option<u32>, StoreError>;
 
-    /// Writes that number down.
     async fn place_by(&self, partitions: u32) -> Result<(), StoreError>;
 }
 
-/// Under which name the number of partitions is kept.
+/// Name of that number in the table `deployment`.
 const PLACED_BY: &str = "log.partitions";
 
 #[async_trait]
@@ -141,15 +140,16 @@ impl Tables for Store {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        part: (&str, usize),
+        after: &str,
+        limit: usize,
     ) -> Result<Vec<Child>, StoreError> {
         let (project, app) = (scope.project.as_str(), scope.app.as_str());
-        Store::children_of(self, project, app, parent_ids, part).await
+        Store::children_of(self, project, app, parent_ids, ChildPage { after, limit }).await
     }
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
-        let store = self.with_deadline(rows.until);
-        // Side by side: each is one stream on one core of the server.
+        let store = self.with_deadline(rows.expires);
+        // Concurrent: each insert is one stream on one core of the server.
         let insert_events = async {
             for rows in by_days(&rows.events, |row| row.timestamp) {
                 store.insert_events(rows.into_iter()).await?;

@@ -1,54 +1,57 @@
-//! Entries to the private parsers of this tier, for the fuzz targets alone. Not part of the interface.
+//! Private parsers of this tier, public for the fuzz targets only.
 
 use std::time::{Duration, Instant};
 
+use api::AuthHeader;
 use axum::http::HeaderMap;
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
+use schemas::cursor;
 use schemas::timestamp::UnixMs;
 
+use crate::access::cookie;
 use crate::access::jwks::KeySet;
 use crate::access::jwt::{Jwt, SigningAlgorithm};
-use crate::access::{cookie, presented};
-use crate::export::question::{Format, Question};
+use crate::export::{ExportQuery, Format, RunExportParams};
 use crate::params::Pairs;
-use crate::platform::process::cursor;
 use crate::platform::process::definition::{Definition, PutBuild};
-use crate::platform::scan::health_answer::{HealthAnswer, verdict};
-use crate::platform::scan::{history, storage};
+use crate::platform::process::instance::InstancePosition;
+use crate::platform::scan::health_response::{HealthResponse, assess};
+use crate::platform::scan::history::ScanPosition;
+use crate::platform::scan::storage;
 
 /// The decoded pairs of a query string.
 ///
 /// # Errors
-/// A 400 that says what is wrong.
-pub fn pairs(query: &str) -> Result<Vec<(String, String)>, Fault> {
+/// A 400.
+pub fn pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     let pairs = Pairs::read(query)?;
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     Ok(pairs.iter().map(owned).collect())
 }
 
-/// Whether the query string is one of an export.
+/// Whether a query string is valid for an export of runs.
 ///
 /// # Errors
-/// A 400 that says what is wrong.
-pub fn export(query: &str) -> Result<(), Fault> {
-    let formats = [Format::JsonLines, Format::Csv, Format::Parquet];
-    Question::read(&Pairs::read(query)?, &formats).map(drop)
+/// A 400.
+pub fn export(query: &str) -> Result<(), ApiError> {
+    let (own, pairs) = RunExportParams::split(&Pairs::read(query)?)?;
+    ExportQuery::read(own.format.unwrap_or(Format::JsonLines), &pairs).map(drop)
 }
 
-/// The secrets in `Authorization`, in the order in which they are tried.
+/// The secrets in `Authorization`.
 pub fn authorization(headers: &HeaderMap) -> Option<Vec<String>> {
-    presented::presented(headers)
+    AuthHeader::read(headers).map(AuthHeader::into_secrets)
 }
 
-/// The secret of the session in `Cookie`.
+/// The session secret in `Cookie`.
 pub fn session_cookie(headers: &HeaderMap, is_secure: bool) -> Option<String> {
-    cookie::presented(headers, is_secure)
+    cookie::session_secret(headers, is_secure)
 }
 
-/// Whether a text has the form of a JWT that names an allowed algorithm and has claims.
+/// Whether a text is a JWT with an allowed algorithm and claims.
 pub fn jwt(token: &str) -> bool {
     let all = SigningAlgorithm::ALL.map(|(_, algorithm)| algorithm);
-    Jwt::of(token).is_some_and(|jwt| jwt.algorithm(&all).is_ok() && jwt.claims().is_some())
+    Jwt::parse(token).is_some_and(|jwt| jwt.algorithm(&all).is_ok() && jwt.claims().is_some())
 }
 
 /// The number of keys in a JWK set.
@@ -56,58 +59,77 @@ pub fn key_set(body: &[u8]) -> Option<usize> {
     KeySet::read(body).map(|keys| keys.len())
 }
 
-/// The position in a cursor of the instance list.
+/// Decodes and encodes a cursor of the instance list.
 ///
 /// # Errors
-/// A 400 when the cursor does not belong to the filter.
-pub fn instance_cursor(text: &str, filter: &[&str]) -> Result<(UnixMs, String), Fault> {
-    cursor::decode(text, filter)
+/// 400 `invalid_cursor` when the cursor does not belong to the filter.
+pub fn instance_cursor(text: &str, filter: &[&str]) -> Result<String, ApiError> {
+    let fingerprint = cursor::fingerprint(filter);
+    let position: InstancePosition = cursor::decode(text, fingerprint)?;
+    Ok(cursor::encode(&position, fingerprint))
 }
 
 /// The cursor of the instance list for a position.
-pub fn write_instance_cursor((started_at, uuid): (UnixMs, &str), filter: &[&str]) -> String {
-    cursor::encode((started_at, uuid), filter)
+pub fn write_instance_cursor(started_at_ms: UnixMs, uuid: &str, filter: &[&str]) -> String {
+    let uuid = uuid.to_owned();
+    let position = InstancePosition {
+        started_at_ms,
+        uuid,
+    };
+    cursor::encode(&position, cursor::fingerprint(filter))
 }
 
-/// The position in a cursor of the scan list.
+/// Decodes and encodes a cursor of the scan list.
 ///
 /// # Errors
-/// A 400 when it is not a cursor.
-pub fn scan_cursor(text: &str) -> Result<(i64, String), Fault> {
-    history::read_cursor(text).map(|place| (place.scanned_at, place.scan_id))
+/// 400 `invalid_cursor` when it is not a cursor.
+pub fn scan_cursor(text: &str) -> Result<String, ApiError> {
+    let fingerprint = cursor::fingerprint(&[]);
+    let position: ScanPosition = cursor::decode(text, fingerprint)?;
+    Ok(cursor::encode(&position, fingerprint))
 }
 
-/// The number of buckets in a page of a storage's list, and where the next page begins.
+/// The cursor of the scan list for a position.
+pub fn write_scan_cursor(scanned_at_ms: UnixMs, scan_id: &str) -> String {
+    let scan_id = scan_id.to_owned();
+    let position = ScanPosition {
+        scanned_at_ms,
+        scan_id,
+    };
+    cursor::encode(&position, cursor::fingerprint(&[]))
+}
+
+/// The number of buckets on a page of an S3 listing, and the token of the next page.
 pub fn storage_page(text: &str) -> Option<(u64, Option<String>)> {
     storage::read(text).map(|page| (page.buckets, page.token))
 }
 
-/// What a service says against itself, and its version, in a health answer of JSON.
+/// The problem and the version in a JSON health response.
 pub fn health_answer(body: &[u8]) -> (Option<String>, Option<String>) {
-    let verdict = verdict(&HealthAnswer {
+    let health = assess(&HealthResponse {
         status: 200,
         is_json: true,
         body: Some(body),
     });
-    (verdict.problem, verdict.version)
+    (health.problem, health.version)
 }
 
-/// A registered build as it is stored, JSON.
+/// A build in its stored form.
 ///
 /// # Errors
-/// A 400 that names what is wrong.
-pub fn build(body: &[u8]) -> Result<String, Fault> {
+/// A 400.
+pub fn build(body: &[u8]) -> Result<String, ApiError> {
     let put: PutBuild = serde_json::from_slice(body)
-        .map_err(|error| Fault::bad_request("invalid_body", error.to_string()))?;
+        .map_err(|error| ApiError::new(ErrorCode::InvalidBody, error.to_string()))?;
     let deadline = Instant::now() + Duration::from_secs(60);
-    let definition = Definition::of(put, ("project", "app"), deadline)?;
-    serde_json::to_string(&definition).map_err(|_| Fault::internal())
+    let definition = Definition::of(put, "project", "app", deadline)?;
+    serde_json::to_string(&definition).map_err(|_| ApiError::internal())
 }
 
-/// A stored build, read and written again.
+/// Parses and writes a stored build.
 ///
 /// # Errors
-/// When the text is not one.
+/// When the text is not a build.
 pub fn stored_build(text: &str) -> Result<String, serde_json::Error> {
     serde_json::to_string(&serde_json::from_str::<Definition>(text)?)
 }

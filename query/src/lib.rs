@@ -1,50 +1,45 @@
-//! Rows out over HTTP: the run list with its filters, one run, trees, and the administration of who may do what.
+//! Reads and administration over HTTP.
 //!
-//! The path of a request: the credential says which projects it reaches (`access.rs`); the query string becomes a
-//! [`schemas::filter::RunQuery`] or a 400 that says what is wrong; the store answers in bounded reads; the rows go
-//! out in the shapes of [`schemas::run`].
+//! The path of a request: `access` authenticates the credential and determines the projects that it reaches; `params`
+//! parses the query string; the store answers with bounded reads; `views` converts rows to the shapes of
+//! [`schemas::run`].
 //!
 //! # Promises
 //!
 //! - The project of every read comes from the credential (T1).
-//! - Every read is bounded in rows, memory and time; when the caller goes away, the handler's future is dropped and
+//! - Every read is bounded in rows, memory and time; when the client disconnects, the handler's future is dropped and
 //!   with it the query (Q1).
-//! - 4xx say what is wrong and where, 5xx nothing of the inside; what is away or busy is a 503 with `Retry-After`.
+//! - 4xx name the parameter or field and the rule, 5xx reveal no internals; unavailable and busy systems are a 503 with
+//!   `Retry-After`.
 //!
 //! # What it deliberately does not do
 //!
-//! It keeps no state between requests and writes nothing but credentials and prices: what people do with a run is handed
-//! to a [`Reporter`] as the event a client would report, and dead letters are read and sent again by whoever keeps
-//! them ([`DeadLetters`]). Trailing and doubled slashes, compression
-//! and the answers to unknown paths and methods are the business of whoever mounts the router.
+//! It has no access to the log: feedback, saves and process starts are reported to a [`Reporter`], and dead letters are
+//! read and redriven by [`DeadLetters`]; the binary implements both. The binary also handles trailing and doubled
+//! slashes, compression, and unknown paths and methods.
 //!
-//! Start reading at `runs.rs`.
+//! Start reading at `runs/list.rs`.
 
 mod access;
 mod admin;
-mod compare;
-mod dataset;
-mod detail;
-pub mod docs;
+mod analytics;
+mod clock;
+mod compat;
+mod datasets;
 mod error;
 mod export;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
-mod greeting;
-mod judge;
-mod letters;
-mod live;
-mod lunary;
+mod metrics;
 pub mod page;
 mod params;
 pub mod platform;
-mod reporter;
+mod ports;
 mod runs;
-mod session;
+mod sessions;
 mod state;
 mod threads;
-mod unpriced;
-mod usage;
+mod views;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -52,59 +47,65 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use access::{ClaimRules, Identity, IdentityConfig, SigningAlgorithm};
+pub use access::{ClaimRules, Identity, IdentityConfig, SessionRules, SigningAlgorithm};
+pub use admin::cache::in_shape_of_clearing;
 pub use error::QueryError;
-pub use letters::{
-    DeadLetters, LETTERS_LISTED_MAX, LETTERS_NAMED_MAX, Letter, LetterPage, LetterPlace, Redrive,
-    Redriven,
-};
 pub use params::body_limit;
-pub use reporter::Reporter;
-pub use session::SessionRules;
+pub use ports::dead_letters::{
+    DEAD_LETTERS_LISTED_MAX, DEAD_LETTERS_NAMED_MAX, DeadLetterId, DeadLetterPage,
+    DeadLetterRecord, DeadLetters, Redrive, Redriven,
+};
+pub use ports::infrastructure::{DiskReport, Infrastructure, LogReport};
+pub use ports::processes::{CORE_CACHE, Cleared, ClearedHere, Processes};
+pub use ports::reporter::Reporter;
 pub use state::QueryState;
 
-/// The routes of this tier. Paths are as they stand: trailing and doubled slashes are settled before.
+/// The routes of this tier.
 pub fn router(state: QueryState) -> Router {
     let (router, _) = routes().split_for_parts();
     router
-        .route_layer(from_fn_with_state(state.clone(), state::measured))
+        .route_layer(from_fn_with_state(state.metrics.clone(), metrics::measure))
         .with_state(state)
 }
 
-/// What this tier adds to the OpenAPI document.
+/// The OpenAPI document of this tier.
 pub fn openapi() -> OpenApi {
     routes().into_openapi()
 }
 
 fn routes() -> OpenApiRouter<QueryState> {
     OpenApiRouter::new()
-        .routes(routes!(runs::list))
-        .routes(routes!(runs::one))
-        .routes(routes!(export::runs))
-        .routes(routes!(judge::feedback))
-        .routes(routes!(judge::save))
-        .routes(routes!(judge::unsave))
-        .routes(routes!(runs::tree))
-        .routes(routes!(compare::compare))
-        .routes(routes!(live::live))
+        .routes(routes!(runs::list::list))
+        .routes(routes!(runs::detail::one))
+        .routes(routes!(runs::export::runs))
+        .routes(routes!(runs::feedback::feedback))
+        .routes(routes!(runs::save::save))
+        .routes(routes!(runs::save::unsave))
+        .routes(routes!(runs::tree::tree))
+        .routes(routes!(runs::compare::compare))
+        .routes(routes!(runs::live::live))
         .routes(routes!(threads::list))
         .routes(routes!(threads::one))
-        .routes(routes!(usage::facets))
-        .routes(routes!(usage::costs))
-        .routes(routes!(usage::models))
-        .routes(routes!(usage::agents))
-        .routes(routes!(usage::users))
-        .routes(routes!(usage::apps))
-        .routes(routes!(usage::errors))
-        .routes(routes!(dataset::list))
-        .routes(routes!(dataset::export))
-        .routes(routes!(dataset::items::items))
-        .routes(routes!(greeting::app))
-        .routes(routes!(lunary::score::score))
-        .routes(routes!(lunary::feedback::newest_feedback))
-        .routes(routes!(lunary::templates::one))
-        .routes(routes!(lunary::templates::all))
-        .routes(routes!(session::who, session::sign_in, session::sign_out))
+        .routes(routes!(runs::facets::facets))
+        .routes(routes!(analytics::usage::costs))
+        .routes(routes!(analytics::usage::models))
+        .routes(routes!(analytics::usage::agents))
+        .routes(routes!(analytics::usage::users))
+        .routes(routes!(analytics::usage::apps))
+        .routes(routes!(analytics::usage::errors))
+        .routes(routes!(datasets::list))
+        .routes(routes!(datasets::export))
+        .routes(routes!(compat::datasets::items))
+        .routes(routes!(compat::greeting::app))
+        .routes(routes!(compat::score::score))
+        .routes(routes!(compat::feedback::newest_feedback))
+        .routes(routes!(compat::templates::one))
+        .routes(routes!(compat::templates::all))
+        .routes(routes!(
+            sessions::who,
+            sessions::sign_in,
+            sessions::sign_out
+        ))
         .routes(routes!(admin::projects::list, admin::projects::put))
         .routes(routes!(admin::keys::list, admin::keys::make))
         .routes(routes!(admin::keys::revoke))
@@ -112,7 +113,7 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(admin::tokens::revoke))
         .routes(routes!(admin::prices::list))
         .routes(routes!(admin::prices::put, admin::prices::delete))
-        .routes(routes!(unpriced::list))
+        .routes(routes!(analytics::unpriced::list))
         .routes(routes!(admin::jobs::recalculate))
         .routes(routes!(admin::jobs::retention))
         .routes(routes!(admin::jobs::rebuild))
@@ -121,15 +122,11 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(admin::jobs::cancel))
         .routes(routes!(admin::dead_letters::list))
         .routes(routes!(admin::dead_letters::redrive))
-        .routes(routes!(platform::pipeline::pipeline))
-        .routes(routes!(platform::cache::list))
+        .routes(routes!(admin::pipeline::pipeline))
+        .routes(routes!(admin::cache::list))
         .routes({
-            let (schemas, paths, methods) = routes!(platform::cache::clear);
-            (
-                schemas,
-                paths,
-                methods.fallback(platform::cache::other_method),
-            )
+            let (schemas, paths, methods) = routes!(admin::cache::clear);
+            (schemas, paths, methods.fallback(admin::cache::other_method))
         })
         .routes(routes!(
             platform::process::build::put,

@@ -1,14 +1,14 @@
-//! The web UI: files that were built before the program and are inside of it.
+//! The files of the web UI, embedded in the binary.
 //!
-//! Release builds hold the files; debug builds read them from `web/dist` when they are asked for. The page finds its way
-//! by the address, so every address that is one of its own is answered with the same file. Whatever else is asked for is
-//! left to the API, whose 404 is JSON.
+//! Release builds embed the files; debug builds read them from `web/dist` at each request. The UI routes by the path, so
+//! all of its paths are answered with the same file. Other paths belong to the API, whose 404 is JSON.
 
 mod guard;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use api::ErrorResponse;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -17,12 +17,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use rust_embed::RustEmbed;
-use schemas::fault::Fault;
+use schemas::api_error::ApiError;
 
-use crate::error::Refusal;
-pub(crate) use guard::guarded;
+use guard::guarded;
 
-/// What the page's own addresses begin with, besides the root.
+/// First segments of the UI's paths, besides the root.
 pub const PAGES: [&str; 8] = [
     "runs",
     "compare",
@@ -33,31 +32,30 @@ pub const PAGES: [&str; 8] = [
     "operations",
     "sign-in",
 ];
-/// Files beside the page whose names stay the same.
 const FAVICON: &str = "favicon.svg";
-/// The page.
 const INDEX: &str = "index.html";
-/// Names of assets have a hash of their content: what has a name never changes.
+/// The page of the API, which needs no script.
+const DOCS: &str = "docs.html";
+/// Names of assets contain a hash of their content, so that they never change.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
-/// The browser asks every time whether it is still the same.
-const ASK_AGAIN: &str = "no-cache";
-/// Said where nobody built the page.
-const MISSING: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Spindle</title>\
-    <p>This program was built without its web UI: <code>make build</code> builds one with it. \
-    The API is described at <a href=\"/docs\">/docs</a>.</p></html>";
+/// The browser revalidates at every use.
+const REVALIDATE: &str = "no-cache";
+/// The page of a binary without the UI.
+const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Spindle</title>\
+        <p>This binary was built without the web UI; <code>make build</code> builds it with the UI. \
+        The API is described at <a href=\"/api/openapi.json\">/api/openapi.json</a>.</p></html>";
 
-/// Where the files of the page are.
+/// The files of the UI.
 pub trait Files: Send + Sync + 'static {
-    /// The file at this path below the folder, if there is one.
+    /// The file at a path below the folder.
     fn file(&self, path: &str) -> Option<File>;
 }
 
-/// A file of the page.
+/// A file of the UI.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// What is in it.
     pub bytes: Cow<'static, [u8]>,
-    /// What kind of thing that is, as `Content-Type` says it without a character set.
+    /// Media type without a character set.
     pub kind: String,
     /// SHA-256 of the bytes.
     pub hash: [u8; 32],
@@ -66,14 +64,13 @@ pub struct File {
 #[derive(RustEmbed)]
 #[folder = "../web/dist"]
 #[allow_missing = true]
-struct Built;
+struct Dist;
 
-/// The files inside of the program.
-struct Inside;
+struct Embedded;
 
-impl Files for Inside {
+impl Files for Embedded {
     fn file(&self, path: &str) -> Option<File> {
-        let file = Built::get(path)?;
+        let file = Dist::get(path)?;
         Some(File {
             kind: file.metadata.mimetype().to_owned(),
             hash: file.metadata.sha256_hash(),
@@ -82,15 +79,16 @@ impl Files for Inside {
     }
 }
 
-/// The routes of the page that is inside of the program: for anyone, since it holds nothing but the program.
+/// The routes of the embedded UI. They need no credential, since the files contain no data.
 pub fn router() -> Router {
-    router_of(Arc::new(Inside))
+    router_of(Arc::new(Embedded))
 }
 
-/// The same of a page that is elsewhere.
+/// The routes of another UI.
 pub fn router_of(files: Arc<dyn Files>) -> Router {
     let mut routes = Router::new()
         .route("/", get(index))
+        .route("/docs", get(docs))
         .route("/assets/{*path}", get(asset))
         .route(&format!("/{FAVICON}"), get(favicon));
     for page in PAGES {
@@ -98,56 +96,64 @@ pub fn router_of(files: Arc<dyn Files>) -> Router {
             .route(&format!("/{page}"), get(index))
             .route(&format!("/{page}/{{*rest}}"), get(index));
     }
-    guarded(routes.with_state(files), None)
+    guarded(routes.with_state(files))
 }
 
 async fn index(State(files): State<Arc<dyn Files>>, headers: HeaderMap) -> Response {
-    match files.file(INDEX) {
-        Some(file) => answer(file, ASK_AGAIN, &headers),
+    page(files.as_ref(), INDEX, &headers)
+}
+
+async fn docs(State(files): State<Arc<dyn Files>>, headers: HeaderMap) -> Response {
+    page(files.as_ref(), DOCS, &headers)
+}
+
+fn page(files: &dyn Files, name: &str, headers: &HeaderMap) -> Response {
+    match files.file(name) {
+        Some(file) => file_response(file, REVALIDATE, headers),
         None => {
             let html = [
                 (CONTENT_TYPE, "text/html; charset=utf-8"),
                 (CACHE_CONTROL, "no-store"),
             ];
-            (StatusCode::SERVICE_UNAVAILABLE, html, MISSING).into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, html, NOT_BUILT).into_response()
         }
     }
 }
 
 async fn favicon(State(files): State<Arc<dyn Files>>, headers: HeaderMap) -> Response {
     match files.file(FAVICON) {
-        Some(file) => answer(file, ASK_AGAIN, &headers),
+        Some(file) => file_response(file, REVALIDATE, &headers),
         None => missing(FAVICON),
     }
 }
 
 async fn asset(State(files): State<Arc<dyn Files>>, request: Request) -> Response {
-    // Names of assets have no letter that would have to be written otherwise in an address.
+    // Names of assets contain no character that needs percent-encoding.
     let path = request.uri().path().trim_start_matches('/');
     if path.split('/').any(|part| part == "..") {
         return missing(path);
     }
     match files.file(path) {
-        Some(file) => answer(file, FOR_EVER, request.headers()),
+        Some(file) => file_response(file, FOR_EVER, request.headers()),
         None => missing(path),
     }
 }
 
 fn missing(path: &str) -> Response {
-    let fault = Fault::not_found(format!("there is nothing at /{path}"));
-    ([(CACHE_CONTROL, "no-store")], Refusal(fault)).into_response()
+    let error = ApiError::not_found(format!("/{path} not found"));
+    ([(CACHE_CONTROL, "no-store")], ErrorResponse(error)).into_response()
 }
 
-/// The file, or that the browser has it.
-fn answer(file: File, kept: &'static str, headers: &HeaderMap) -> Response {
-    // Weak, since it is the same whether the answer is packed or not.
+/// The file, or 304 if the browser has it.
+fn file_response(file: File, cache_control: &'static str, headers: &HeaderMap) -> Response {
+    // Weak, since compressed and uncompressed responses have the same tag.
     let hash: String = file.hash[..16]
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
     let tag = format!("W/\"{hash}\"");
     let is_known = is_among(headers, &tag);
-    let shared = [(CACHE_CONTROL, kept.to_owned()), (ETAG, tag)];
+    let shared = [(CACHE_CONTROL, cache_control.to_owned()), (ETAG, tag)];
     if is_known {
         return (StatusCode::NOT_MODIFIED, shared).into_response();
     }
@@ -161,7 +167,7 @@ fn answer(file: File, kept: &'static str, headers: &HeaderMap) -> Response {
     (shared, kind, Body::from(bytes)).into_response()
 }
 
-/// Whether the browser has what bears this tag. Weak tags are compared by what is in their quotes.
+/// Whether `If-None-Match` contains this tag, by weak comparison.
 fn is_among(headers: &HeaderMap, tag: &str) -> bool {
     let lines = headers.get_all(IF_NONE_MATCH).iter();
     let mut tags = lines

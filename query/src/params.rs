@@ -1,39 +1,41 @@
-//! The parameters of a request: pairs of a query string, and a JSON body, with every fault in the API's own shape.
+//! Extractors for query strings, path parameters and JSON bodies. Their errors have the shape of the API.
 
-use std::io::ErrorKind;
-
-use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use api::ErrorResponse;
+use api::request_body::{MediaType, check_decompressed, parse_json, read_body};
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
-use schemas::fault::{self, Fault};
+use schemas::api_error::{ApiError, ErrorCode};
 use schemas::filter::invalid_parameter;
 use schemas::limits::ID_BYTES;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::error::Refusal;
-
+mod declared;
 mod run_filter;
 
-pub(crate) use run_filter::RunFilterParams;
+pub(crate) use declared::{
+    AppParams, Flag, IdPath, Limit, Param, ProjectParams, RunPath, Text, Time, any_text,
+    choice_param, invalid_path, path_parameter, path_params, path_values, query_parameter,
+    query_params,
+};
+pub(crate) use run_filter::{
+    PageParams, RunFilterParams, filter_parameters, filter_schema, schema_of,
+};
 
-/// Pairs in a query string: more than a filter can have, and few enough to look at one by one.
+/// Pairs in a query string: more than a filter has (X1).
 const PAIRS: usize = 300;
-/// Bytes of an administrator's request body: a thousand app ids fit.
+/// Default bound on a body in bytes: a thousand app ids fit.
 const BODY_BYTES: usize = 512 << 10;
-/// Bytes of a build with its processes: some dozens of them with large schemas fit.
-const LARGE_BODY_BYTES: usize = 4 << 20;
-/// Bytes of a body that is read before its sender is known: a token of 8 KiB fits.
-const SMALL_BODY_BYTES: usize = 16 << 10;
-/// Paths with such bodies.
+/// Bound on a build in bytes: some dozens of processes with large schemas fit.
+pub(crate) const LARGE_BODY_BYTES: usize = 4 << 20;
+/// Bound on an unauthenticated body in bytes: a token of 8 KiB fits.
+pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
+/// Paths with unauthenticated bodies.
 const SMALL_BODIES: [&str; 1] = ["/api/session"];
-/// Seconds after which a client may ask again when memory for bodies is taken: it frees as requests end.
-const IN_FLIGHT_RETRY_S: u32 = 1;
 
-/// Decompressed bytes that a body at this path may have at most; extractors bound some further.
+/// Bound on the decompressed body of this path in bytes; extractors lower it for some operations.
 pub fn body_limit(path: &str) -> usize {
     match SMALL_BODIES.contains(&path) {
         true => SMALL_BODY_BYTES,
@@ -45,12 +47,12 @@ pub fn body_limit(path: &str) -> usize {
 pub(crate) struct Pairs(Vec<(String, String)>);
 
 impl Pairs {
-    pub(crate) fn read(query: &str) -> Result<Self, Fault> {
+    pub(crate) fn read(query: &str) -> Result<Self, ApiError> {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         if pairs.clone().count() > PAIRS {
-            return Err(Fault::bad_request(
-                "invalid_parameter",
-                format!("at most {PAIRS} query parameters are taken"),
+            return Err(ApiError::new(
+                ErrorCode::InvalidParameter,
+                format!("a query string must have at most {PAIRS} parameters"),
             ));
         }
         let decode = |text: &str| {
@@ -59,7 +61,7 @@ impl Pairs {
                 .decode_utf8()
                 .map(|text| text.into_owned());
             decoded.map_err(|_| {
-                Fault::bad_request("invalid_parameter", "the query string is not UTF-8")
+                ApiError::new(ErrorCode::InvalidParameter, "the query string is not UTF-8")
             })
         };
         let read = |pair: &str| {
@@ -69,18 +71,31 @@ impl Pairs {
         pairs.map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The pairs.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The values of these parameters, in this order; any other one is refused.
+    /// The first value of a parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
+    }
+
+    /// The pairs with these names, and the others.
+    pub(crate) fn partition(&self, names: &[&str]) -> (Self, Self) {
+        let pairs = self.0.iter().cloned();
+        let (own, others) = pairs.partition(|(name, _)| names.contains(&name.as_str()));
+        (Self(own), Self(others))
+    }
+
+    /// The values of these parameters, in this order. Other parameters are an error.
     pub(crate) fn only<const N: usize>(
         &self,
         names: [&str; N],
-    ) -> Result<[Option<&str>; N], Fault> {
+    ) -> Result<[Option<&str>; N], ApiError> {
         let unknown: Vec<&str> = self
             .iter()
             .map(|(name, _)| name)
@@ -88,7 +103,7 @@ impl Pairs {
             .collect();
         if !unknown.is_empty() {
             let message = format!("unknown query parameter: `{}`", unknown.join("`, `"));
-            return Err(Fault::bad_request("unknown_parameter", message)
+            return Err(ApiError::new(ErrorCode::UnknownParameter, message)
                 .with_details(json!({"parameters": unknown})));
         }
         let mut values = [None; N];
@@ -112,160 +127,42 @@ impl Pairs {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Pairs {
-    type Rejection = Refusal;
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ErrorResponse> {
         Ok(Self::read(parts.uri.query().unwrap_or_default())?)
     }
 }
 
-/// The one id in the path.
-pub(crate) struct PathId(pub(crate) String);
+/// A JSON object of at most `LIMIT` bytes; no body reads as `null`.
+pub(crate) struct JsonBody<T, const LIMIT: usize = BODY_BYTES>(pub(crate) T);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathId {
-    type Rejection = Refusal;
+impl<S, T, const LIMIT: usize> FromRequest<S> for JsonBody<T, LIMIT>
+where
+    S: Send + Sync,
+    T: DeserializeOwned,
+{
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let invalid = || Fault::bad_request("invalid_parameter", "the id in the path is not UTF-8");
-        let params = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|_| invalid())?;
-        match params.iter().next() {
-            Some((_, id)) => Ok(Self(id.to_owned())),
-            None => Err(invalid().into()),
-        }
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, ErrorResponse> {
+        let (parts, body) = request.into_parts();
+        MediaType::JsonOrNone.check(&parts.headers)?;
+        check_decompressed(&parts.headers)?;
+        let bytes = read_body(body, LIMIT).await?;
+        Ok(Self(match bytes.is_empty() {
+            true => parse_json(b"null")?,
+            false => parse_object(&bytes)?,
+        }))
     }
 }
 
-/// The ids in the path, in order.
-pub(crate) struct PathIds<const N: usize>(pub(crate) [String; N]);
-
-impl<S: Send + Sync, const N: usize> FromRequestParts<S> for PathIds<N> {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let invalid = || Fault::bad_request("invalid_parameter", "a part of the path is not UTF-8");
-        let params = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|_| invalid())?;
-        let ids: Vec<String> = params.iter().map(|(_, id)| id.to_owned()).collect();
-        Ok(Self(ids.try_into().map_err(|_| invalid())?))
-    }
-}
-
-/// A JSON body of an administrator's request.
-pub(crate) struct JsonBody<T>(pub(crate) T);
-
-/// The same where it may be larger.
-pub(crate) struct LargeJsonBody<T>(pub(crate) T);
-
-/// The same where its sender is not known yet.
-pub(crate) struct SmallJsonBody<T>(pub(crate) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
-        Ok(Self(json_of(request, BODY_BYTES).await?))
-    }
-}
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LargeJsonBody<T> {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
-        Ok(Self(json_of(request, LARGE_BODY_BYTES).await?))
-    }
-}
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for SmallJsonBody<T> {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
-        Ok(Self(json_of(request, SMALL_BODY_BYTES).await?))
-    }
-}
-
-/// Whether a body may be read, where its `Content-Type` is required.
-pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
-    match headers.get(CONTENT_TYPE) {
-        Some(kind) if is_json(kind) => check_encoding(headers),
-        _ => Err(not_json()),
-    }
-}
-
-fn is_json(kind: &HeaderValue) -> bool {
-    let kind = kind.to_str().unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
-}
-
-fn not_json() -> Fault {
-    let message = "the body has to be `Content-Type: application/json`";
-    Fault::new(415, "unsupported_media_type", message)
-}
-
-/// Reads a body of at most so many bytes.
-///
-/// # Errors
-/// 408 when it arrives too slowly, 413 when it is larger or ends early, 503 when memory for bodies is taken.
-pub(crate) async fn read_body(body: Body, most_bytes: usize) -> Result<Bytes, Fault> {
-    let read = axum::body::to_bytes(body, most_bytes).await;
-    read.map_err(|error| match fault::io_kind(&error) {
-        Some(ErrorKind::TimedOut) => {
-            Fault::new(408, "request_timeout", "the body arrives too slowly")
-        }
-        Some(ErrorKind::OutOfMemory) => {
-            let message = "too much is being received at once; try again";
-            Fault::unavailable(message, IN_FLIGHT_RETRY_S)
-        }
-        _ => too_large(most_bytes),
-    })
-}
-
-/// The 413 of a body that has more bytes than this, or ends too early.
-fn too_large(most_bytes: usize) -> Fault {
-    let message = format!("the body is cut off or has more than {most_bytes} bytes");
-    Fault::new(413, "body_too_large", message)
-}
-
-/// Bodies that are packed in a way that is known are unpacked before they come here.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
-    match headers.get(CONTENT_ENCODING) {
-        Some(encoding) if encoding != "identity" => {
-            let message = "the body may be packed with gzip, deflate, br or zstd, once";
-            Err(Fault::new(415, "unsupported_encoding", message))
-        }
-        _ => Ok(()),
-    }
-}
-
-async fn json_of<T: DeserializeOwned>(
-    request: Request<Body>,
-    most_bytes: usize,
-) -> Result<T, Refusal> {
-    let (parts, body) = request.into_parts();
-    let kind = parts.headers.get(CONTENT_TYPE);
-    if kind.is_some_and(|kind| !is_json(kind)) {
-        return Err(not_json().into());
-    }
-    check_encoding(&parts.headers)?;
-    let bytes = read_body(body, most_bytes).await?;
-    // No body at all is the value that is none, where there may be none.
-    let bytes = if bytes.is_empty() {
-        "null".into()
-    } else {
-        bytes
-    };
-    // Read as a struct, a list would be its fields in order.
+/// Parses a JSON object, or `null`. serde would read an array as a struct, with its items as the fields in order.
+pub(crate) fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     if bytes.trim_ascii_start().starts_with(b"[") {
-        let message = "the body does not fit: it has to be an object, not a list";
-        return Err(Fault::bad_request("invalid_body", message).into());
+        let message = "request body must be an object, not an array";
+        return Err(ApiError::new(ErrorCode::InvalidBody, message));
     }
-    let value = serde_json::from_slice(&bytes).map_err(|error| {
-        Fault::bad_request("invalid_body", format!("the body does not fit: {error}"))
-    })?;
-    Ok(value)
+    parse_json(bytes)
 }
 
 #[cfg(test)]
@@ -289,18 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf_8_or_too_much_is_refused() {
+    fn a_query_string_that_is_too_long_or_not_utf_8_is_rejected() {
         assert!(Pairs::read("a=%FF").is_err());
         assert!(Pairs::read(&"a=1&".repeat(PAIRS + 1)).is_err());
     }
 
     #[test]
-    fn only_the_named_parameters_are_taken_and_each_once() {
+    fn unknown_and_repeated_parameters_are_rejected() {
         let pairs = Pairs::read("app_id=a").unwrap();
         assert_eq!(pairs.only(["app_id", "project_id"]), Ok([Some("a"), None]));
-        for refused in ["x=1", "app_id=", "app_id=a&app_id=b"] {
-            let fault = Pairs::read(refused).unwrap().only(["app_id"]).unwrap_err();
-            assert_eq!(fault.status, 400, "{refused}");
+        for rejected in ["x=1", "app_id=", "app_id=a&app_id=b"] {
+            let error = Pairs::read(rejected).unwrap().only(["app_id"]).unwrap_err();
+            assert_eq!(error.status, 400, "{rejected}");
         }
     }
 }

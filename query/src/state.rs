@@ -1,322 +1,285 @@
-//! What every request shares.
+//! The state of the tier, and the part of it that each feature uses.
+//!
+//! A handler takes the state of its feature; only this module knows the states of all features.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-use prometheus::{HistogramOpts, HistogramVec, Registry};
+use axum::extract::FromRef;
+use prometheus::Registry;
 use schemas::control::CacheReport;
-use schemas::fault::Fault;
 use store::Store;
-use store::builds::Builds;
 use store::credentials::Credentials;
-use store::instances::Instances;
+use store::platform::builds::Builds;
 use store::prices::Prices;
-use store::shares::Shares;
-use tokio::sync::watch;
 
-use crate::access::{Caller, Identity, IdentityConfig, IdentityMetrics};
+use crate::access::{Authenticator, Identity, IdentityConfig, SessionRules};
+use crate::admin::cache::CacheState;
+use crate::admin::jobs::JobState;
+use crate::admin::pipeline::{CachedLog, PipelineState};
 use crate::error::QueryError;
-use crate::export::Exports;
-use crate::letters::DeadLetters;
-use crate::live;
-use crate::platform::pipeline::LogLook;
-use crate::platform::process::{Checks, Registry as BuildRegistry, Starts};
-use crate::platform::scan::{ScanConfig, Scanner};
-use crate::platform::{Infrastructure, Processes};
-use crate::reporter::Reporter;
-use crate::session::{SessionRules, SignIns};
+use crate::export::{ExportState, Exports};
+use crate::metrics::RequestMetrics;
+use crate::platform::process::{ProcessRuntime, ProcessState, Registry as BuildRegistry};
+use crate::platform::scan::{ScanConfig, ScanState, ScanTargets, Scanner};
+use crate::ports::Port;
+use crate::ports::dead_letters::DeadLetters;
+use crate::ports::infrastructure::Infrastructure;
+use crate::ports::processes::Processes;
+use crate::ports::reporter::Reporter;
+use crate::runs::live::{LiveState, LiveStreams};
+use crate::runs::user_event::UserEventState;
+use crate::sessions::{SessionState, SignIns};
 
-/// Seconds after which a client may ask again where nothing takes events: another server may answer.
-const NO_REPORTER_RETRY_S: u32 = 30;
-
-/// The tier's parts, made once; clones share them.
+/// The state of the tier. Clones share it.
 #[derive(Clone)]
-pub struct QueryState(Arc<Parts>);
-
-#[derive(Clone)]
-struct Parts {
+pub struct QueryState {
     store: Store,
-    credentials: Credentials,
     prices: Prices,
-    request_seconds: HistogramVec,
-    streams: Shares,
-    stopping: watch::Sender<bool>,
+    authenticator: Authenticator,
+    sign_ins: SignIns,
+    ports: Ports,
     exports: Exports,
-    reporter: Option<Arc<dyn Reporter>>,
-    dead_letters: Option<Arc<dyn DeadLetters>>,
-    processes: Option<Arc<dyn Processes>>,
-    identity: Option<Identity>,
-    identity_metrics: IdentityMetrics,
-    sessions: Arc<SessionRules>,
-    sign_ins: Arc<SignIns>,
-    builds: Arc<BuildRegistry>,
-    starts: Arc<Starts>,
-    checks: Checks,
-    infrastructure: Option<Arc<dyn Infrastructure>>,
+    streams: LiveStreams,
+    processes: ProcessRuntime,
     scanner: Arc<Scanner>,
-    log_look: Arc<LogLook>,
+    cached_log: CachedLog,
+    pub(crate) metrics: RequestMetrics,
+}
+
+#[derive(Clone, Default)]
+struct Ports {
+    reporter: Port<dyn Reporter>,
+    dead_letters: Port<dyn DeadLetters>,
+    processes: Port<dyn Processes>,
+    infrastructure: Port<dyn Infrastructure>,
 }
 
 impl QueryState {
-    /// Registers the metrics and puts the parts together.
+    /// Registers the metrics. No port is connected.
+    ///
+    /// # Errors
+    /// When a metric is registered twice.
     pub fn new(
         store: Store,
         credentials: Credentials,
         prices: Prices,
         registry: &Registry,
     ) -> Result<Self, QueryError> {
-        let options = HistogramOpts::new(
-            "spindle_query_request_seconds",
-            "Time from a request of the query tier to its answer, by route and class of status",
-        )
-        .buckets(vec![
-            0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
-        ]);
-        let request_seconds = HistogramVec::new(options, &["route", "status"])?;
-        registry.register(Box::new(request_seconds.clone()))?;
-        let builds = BuildRegistry::new(Builds::new(store.clone()));
-        let starts = Starts::new(Instances::new(store.clone()));
-        Ok(Self(Arc::new(Parts {
-            store,
-            credentials,
-            prices,
-            request_seconds,
-            streams: live::streams(),
-            stopping: watch::Sender::new(false),
+        Ok(Self {
+            authenticator: Authenticator::new(credentials, registry)?,
+            sign_ins: SignIns::default(),
+            ports: Ports::default(),
             exports: Exports::new(registry)?,
-            reporter: None,
-            dead_letters: None,
-            processes: None,
-            identity: None,
-            identity_metrics: IdentityMetrics::register(registry)?,
-            sessions: Arc::new(SessionRules::default()),
-            sign_ins: Arc::default(),
-            builds: Arc::new(builds),
-            starts: Arc::new(starts),
-            checks: Checks::new(),
-            infrastructure: None,
+            streams: LiveStreams::default(),
+            processes: ProcessRuntime::new(&store),
             scanner: Arc::new(Scanner::new(ScanConfig::default())),
-            log_look: Arc::default(),
-        })))
+            cached_log: CachedLog::default(),
+            metrics: RequestMetrics::register(registry)?,
+            store,
+            prices,
+        })
     }
 
-    /// Ends every stream: they would otherwise hold their connections for as long as their clients like.
+    /// Ends all live streams: they would hold their connections until their clients disconnect.
     pub fn end_streams(&self) {
-        self.0.stopping.send_replace(true);
+        self.streams.end();
     }
 
-    /// Permits for streams.
-    pub(crate) fn streams(&self) -> &Shares {
-        &self.0.streams
-    }
-
-    /// Becomes true when streams have to end.
-    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
-        self.0.stopping.subscribe()
-    }
-
-    /// Hands what people do with runs to this reporter. Without one, such requests are a 503.
+    /// Reports feedback, saves and process starts to this reporter. Without one, these requests are a 503.
     #[must_use]
-    pub fn reporting_to(self, reporter: Arc<dyn Reporter>) -> Self {
-        Self(Arc::new(Parts {
-            reporter: Some(reporter),
-            ..Parts::clone(&self.0)
-        }))
+    pub fn reporting_to(mut self, reporter: Arc<dyn Reporter>) -> Self {
+        self.ports.reporter = Port::to(reporter);
+        self
     }
 
-    pub(crate) fn reporter(&self) -> Result<&dyn Reporter, Fault> {
-        let reporter = self.0.reporter.as_deref();
-        reporter.ok_or_else(|| {
-            let message = "this server takes no events; ask one that does";
-            Fault::unavailable(message, NO_REPORTER_RETRY_S)
-        })
-    }
-
-    /// Asks these for dead letters. Without them, such requests are a 503.
+    /// Lists and redrives dead letters there. Without it, these requests are a 503.
     #[must_use]
-    pub fn with_dead_letters(self, dead_letters: Arc<dyn DeadLetters>) -> Self {
-        Self(Arc::new(Parts {
-            dead_letters: Some(dead_letters),
-            ..Parts::clone(&self.0)
-        }))
+    pub fn with_dead_letters(mut self, dead_letters: Arc<dyn DeadLetters>) -> Self {
+        self.ports.dead_letters = Port::to(dead_letters);
+        self
     }
 
-    pub(crate) fn dead_letters(&self) -> Result<&dyn DeadLetters, Fault> {
-        let dead_letters = self.0.dead_letters.as_deref();
-        dead_letters.ok_or_else(|| {
-            let message = "this server keeps no dead letters; ask one that does";
-            Fault::unavailable(message, NO_REPORTER_RETRY_S)
-        })
-    }
-
-    /// Learns of the other processes from these, and has caches emptied by them. Without them, such requests are a 503.
+    /// Lists processes and clears their caches there. Without it, these requests are a 503.
     #[must_use]
-    pub fn with_processes(self, processes: Arc<dyn Processes>) -> Self {
-        Self(Arc::new(Parts {
-            processes: Some(processes),
-            ..Parts::clone(&self.0)
-        }))
+    pub fn with_processes(mut self, processes: Arc<dyn Processes>) -> Self {
+        self.ports.processes = Port::to(processes);
+        self
     }
 
-    pub(crate) fn processes(&self) -> Result<&dyn Processes, Fault> {
-        let processes = self.0.processes.as_deref();
-        processes.ok_or_else(|| {
-            let message = "this server knows nothing of processes; ask one that does";
-            Fault::unavailable(message, NO_REPORTER_RETRY_S)
-        })
+    /// Reads the state of the log and the disk there. Without it, scans report them as unknown.
+    #[must_use]
+    pub fn with_infrastructure(mut self, infrastructure: Arc<dyn Infrastructure>) -> Self {
+        self.ports.infrastructure = Port::to(infrastructure);
+        self
     }
 
-    /// Lets in people for whom this identity provider vouches. Without one, only keys and tokens of ours are good.
+    /// Accepts JWTs of this identity provider. Without one, only keys and tokens of this deployment are valid.
     ///
     /// # Errors
-    /// When there can be no client for it.
-    pub fn with_identity(self, config: IdentityConfig) -> Result<Self, QueryError> {
-        let metrics = self.0.identity_metrics.clone();
-        Ok(Self(Arc::new(Parts {
-            identity: Some(Identity::new(config, metrics)?),
-            ..Parts::clone(&self.0)
-        })))
+    /// When its HTTP client cannot be built.
+    pub fn with_identity(mut self, config: IdentityConfig) -> Result<Self, QueryError> {
+        self.authenticator.set_identity(config)?;
+        Ok(self)
     }
 
-    /// The identity provider, if there is one.
     pub fn identity(&self) -> Option<&Identity> {
-        self.0.identity.as_ref()
+        self.authenticator.identity()
     }
 
-    /// Signs people in as these rules say.
+    /// Sets the session rules.
     #[must_use]
-    pub fn signing_in(self, rules: SessionRules) -> Self {
-        Self(Arc::new(Parts {
-            sessions: Arc::new(rules),
-            ..Parts::clone(&self.0)
-        }))
+    pub fn signing_in(mut self, rules: SessionRules) -> Self {
+        self.authenticator.set_sessions(rules);
+        self
     }
 
-    pub(crate) fn sign_ins(&self) -> &SignIns {
-        &self.0.sign_ins
-    }
-
-    pub(crate) fn sessions(&self) -> &SessionRules {
-        &self.0.sessions
-    }
-
-    /// Starts processes in these builds, which somebody else keeps fresh.
+    /// Reads builds here; the binary refreshes them.
     #[must_use]
-    pub fn with_builds(self, builds: Builds) -> Self {
-        Self(Arc::new(Parts {
-            builds: Arc::new(BuildRegistry::new(builds)),
-            ..Parts::clone(&self.0)
-        }))
+    pub fn with_builds(mut self, builds: Builds) -> Self {
+        self.processes.registry = Arc::new(BuildRegistry::new(builds));
+        self
     }
 
-    /// How the cache of builds and their compiled schemas is doing.
+    /// State of the cache of builds and their compiled schemas.
     pub fn build_cache(&self) -> CacheReport {
-        self.0.builds.report()
+        self.processes.registry.report()
     }
 
-    /// Empties the cache of builds; the next starts ask the database.
     pub fn clear_builds(&self) {
-        self.0.builds.clear();
+        self.processes.registry.clear();
     }
 
-    pub(crate) fn registry(&self) -> &BuildRegistry {
-        &self.0.builds
-    }
-
-    pub(crate) fn starts(&self) -> &Starts {
-        &self.0.starts
-    }
-
-    /// Where schemas are compiled and inputs held against them.
-    pub(crate) fn checks(&self) -> &Checks {
-        &self.0.checks
-    }
-
-    /// Lets scans look at what is beside the tables. Without, they say that it is not known.
+    /// Scans the platform with these settings.
     #[must_use]
-    pub fn with_infrastructure(self, infrastructure: Arc<dyn Infrastructure>) -> Self {
-        Self(Arc::new(Parts {
-            infrastructure: Some(infrastructure),
-            ..Parts::clone(&self.0)
-        }))
-    }
-
-    pub(crate) fn infrastructure(&self) -> Option<&dyn Infrastructure> {
-        self.0.infrastructure.as_deref()
-    }
-
-    pub(crate) fn log_look(&self) -> &LogLook {
-        &self.0.log_look
-    }
-
-    /// Scans the platform as these settings say.
-    #[must_use]
-    pub fn scanning(self, config: ScanConfig) -> Self {
-        Self(Arc::new(Parts {
-            scanner: Arc::new(Scanner::new(config)),
-            ..Parts::clone(&self.0)
-        }))
-    }
-
-    pub(crate) fn scanner(&self) -> &Scanner {
-        &self.0.scanner
-    }
-
-    /// The same, whose reads count for this caller.
-    pub(crate) fn on_behalf_of(&self, caller: &Caller) -> Self {
-        Self(Arc::new(Parts {
-            store: self.0.store.on_behalf_of(caller.holder()),
-            ..Parts::clone(&self.0)
-        }))
-    }
-
-    pub(crate) fn store(&self) -> &Store {
-        &self.0.store
-    }
-
-    pub(crate) fn exports(&self) -> &Exports {
-        &self.0.exports
-    }
-
-    pub(crate) fn credentials(&self) -> &Credentials {
-        &self.0.credentials
-    }
-
-    pub(crate) fn prices(&self) -> &Prices {
-        &self.0.prices
+    pub fn scanning(mut self, config: ScanConfig) -> Self {
+        self.scanner = Arc::new(Scanner::new(config));
+        self
     }
 }
 
-/// Measures a request. Only routes of this tier come here, so the labels are few.
-pub(crate) async fn measured(
-    State(state): State<QueryState>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let started = Instant::now();
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map(|path| path.as_str().to_owned());
-    let response = next.run(request).await;
-    let class = match response.status().as_u16() {
-        ..400 => "ok",
-        400..500 => "refused",
-        _ => "failed",
-    };
-    let labels = [route.as_deref().unwrap_or("none"), class];
-    state
-        .0
-        .request_seconds
-        .with_label_values(&labels)
-        .observe(started.elapsed().as_secs_f64());
-    response
+impl FromRef<QueryState> for Store {
+    fn from_ref(state: &QueryState) -> Self {
+        state.store.clone()
+    }
 }
 
-/// Now, Unix milliseconds: the one place of this tier that asks the clock.
-pub(crate) fn now_ms() -> i64 {
-    chrono::Utc::now().timestamp_millis()
+impl FromRef<QueryState> for Credentials {
+    fn from_ref(state: &QueryState) -> Self {
+        state.authenticator.credentials().clone()
+    }
+}
+
+impl FromRef<QueryState> for Prices {
+    fn from_ref(state: &QueryState) -> Self {
+        state.prices.clone()
+    }
+}
+
+impl FromRef<QueryState> for Authenticator {
+    fn from_ref(state: &QueryState) -> Self {
+        state.authenticator.clone()
+    }
+}
+
+impl FromRef<QueryState> for Port<dyn DeadLetters> {
+    fn from_ref(state: &QueryState) -> Self {
+        state.ports.dead_letters.clone()
+    }
+}
+
+impl FromRef<QueryState> for Port<dyn Processes> {
+    fn from_ref(state: &QueryState) -> Self {
+        state.ports.processes.clone()
+    }
+}
+
+impl FromRef<QueryState> for SessionState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            authenticator: state.authenticator.clone(),
+            sign_ins: state.sign_ins.clone(),
+        }
+    }
+}
+
+impl FromRef<QueryState> for UserEventState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            store: state.store.clone(),
+            reporter: state.ports.reporter.clone(),
+        }
+    }
+}
+
+impl FromRef<QueryState> for ExportState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            store: state.store.clone(),
+            exports: state.exports.clone(),
+            authenticator: state.authenticator.clone(),
+        }
+    }
+}
+
+impl FromRef<QueryState> for LiveState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            store: state.store.clone(),
+            streams: state.streams.clone(),
+            authenticator: state.authenticator.clone(),
+        }
+    }
+}
+
+impl FromRef<QueryState> for JobState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            store: state.store.clone(),
+            credentials: state.authenticator.credentials().clone(),
+            prices: state.prices.clone(),
+        }
+    }
+}
+
+impl FromRef<QueryState> for CacheState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            authenticator: state.authenticator.clone(),
+            processes: state.ports.processes.clone(),
+        }
+    }
+}
+
+impl FromRef<QueryState> for PipelineState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            infrastructure: state.ports.infrastructure.clone(),
+            processes: state.ports.processes.clone(),
+            log: state.cached_log.clone(),
+        }
+    }
+}
+
+impl FromRef<QueryState> for ProcessState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            store: state.store.clone(),
+            credentials: state.authenticator.credentials().clone(),
+            reporter: state.ports.reporter.clone(),
+            runtime: state.processes.clone(),
+        }
+    }
+}
+
+impl FromRef<QueryState> for ScanState {
+    fn from_ref(state: &QueryState) -> Self {
+        Self {
+            scanner: state.scanner.clone(),
+            targets: ScanTargets {
+                store: state.store.clone(),
+                infrastructure: state.ports.infrastructure.clone(),
+                processes: state.ports.processes.clone(),
+            },
+        }
+    }
 }

@@ -1,176 +1,203 @@
-//! The thread list, and one thread with its messages.
+//! `/api/thread`: the thread list, and one thread with its messages.
 
 use std::collections::{HashMap, HashSet};
 
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use schemas::fault::Fault;
-use schemas::filter::invalid_parameter;
+use schemas::api_error::ApiError;
+use schemas::filter::{CURSOR_CHARS, LIMIT_DEFAULT, LIMIT_MAX, Shape};
 use schemas::ids::EventId;
 use schemas::run::Instant;
 use schemas::thread::{GroupedBy, Thread, ThreadDetail, ThreadMessage, ThreadPage, ThreadQuery};
-use store::feedback_read::Judged;
-use store::filter_sql::Projects;
-use store::threads_read::{MessageRecord, MessagesOfThread, ThreadName, ThreadRecord};
+use store::Store;
+use store::reads::feedback::FeedbackRecord;
+use store::reads::filter_sql::Projects;
+use store::reads::threads::{MessageRecord, MessagesOfThread, ThreadName, ThreadRecord};
+
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use crate::access::{Caller, is_one};
-use crate::detail::judgement;
-use crate::error::{FaultBody, Refusal};
-use crate::params::{Pairs, PathId};
-use crate::state::QueryState;
+use crate::params::{
+    Limit, Pairs, Param, Text, any_text, choice_param, filter_schema, path_params, query_parameter,
+    query_params, schema_of,
+};
+use crate::views::run_detail;
+
+/// Parameters of the thread list, which [`ThreadQuery::from_pairs`] parses.
+pub(crate) struct ThreadListParams;
+
+impl IntoParams for ThreadListParams {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let filters = [
+            ("app_id", "App"),
+            ("agent", "Threads with a message of this agent"),
+            ("user_email", "Threads with a message of this user"),
+            (
+                "feedback",
+                "Threads with a message whose newest rating is `positive`, `negative` or `any` of them, or without one (`none`)",
+            ),
+            (
+                "from",
+                "Last message at or after: ISO 8601 with any offset, a date, or integer milliseconds since 1970",
+            ),
+            (
+                "to",
+                "Last message at or before: as `from`; a date means its end",
+            ),
+        ];
+        let filters = filters
+            .into_iter()
+            .map(|(name, description)| query_parameter(name, description, filter_schema(name)));
+        let limit = format!("Largest page size, default {LIMIT_DEFAULT}");
+        let cursor = "`next_cursor` of the previous page, with the same filter";
+        let project = "One of the projects that the credential reaches; all of them without it";
+        let others = [
+            query_parameter("limit", &limit, Limit::<{ LIMIT_MAX as usize }>::schema()),
+            query_parameter("cursor", cursor, schema_of(Shape::Text(CURSOR_CHARS))),
+            query_parameter("project_id", project, Text::schema()),
+        ];
+        filters.chain(others).collect()
+    }
+}
+
+choice_param!(GroupedByParam -> GroupedBy {
+    "thread_id" => GroupedBy::ThreadId, "window" => GroupedBy::Window,
+});
+
+query_params! {
+    pub(crate) struct ThreadParams {
+        /// App
+        app_id: Text,
+        /// Only a thread with this `thread_id`, or only a `window`; without it a `thread_id` takes precedence
+        grouped_by: GroupedByParam,
+        /// One of the projects that the credential reaches
+        project_id: Text,
+    }
+}
+
+path_params! {
+    pub(crate) struct ThreadPath {
+        /// The `thread_id` of messages, or the id of a window
+        "thread_id" thread_id: any_text(),
+    }
+}
 
 /// List threads
 ///
-/// Conversations, that with the newest message first: threads that messages name by `thread_id`, and windows of messages
-/// without one, of the same app, agent and user, that follow each other by at most 30 minutes. Pages go on with
-/// `cursor`: no thread twice and none left out, unless it gets a message meanwhile, which puts it at the front.
+/// Conversations, newest message first: messages with the same `thread_id`, and windows of messages without one that
+/// have the same app, agent and user and follow each other within 30 minutes. A thread that gets a message between two
+/// pages moves to the front; all other threads are on exactly one page.
 #[utoipa::path(
     get,
     path = "/api/thread",
     operation_id = "list_threads",
     tag = "threads",
-    params(
-        ("app_id" = Option<String>, Query, description = "App", min_length = 1, max_length = 256),
-        ("agent" = Option<String>, Query, description = "Threads with a message that names this agent", min_length = 1, max_length = 512),
-        ("user_email" = Option<String>, Query, description = "Threads with a message that names this user", min_length = 1, max_length = 512),
-        ("feedback" = Option<String>, Query, description = "Threads with a message whose newest rating is `positive`, `negative`, `any` of them, or with `none` at all", pattern = "^(positive|negative|any|none)$"),
-        ("from" = Option<String>, Query, description = "Last message at or after: ISO 8601 with any offset, a date, or integer milliseconds since 1970"),
-        ("to" = Option<String>, Query, description = "Last message at or before: written like `from`; a date means its end"),
-        ("limit" = Option<u32>, Query, description = "Threads on the page, 50 unless given", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same filter", min_length = 1, max_length = 1024),
-        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches; all of them without it", min_length = 1, max_length = 256),
-    ),
+    params(ThreadListParams),
     responses(
         (status = 200, description = "A page", body = ThreadPage),
-        (status = 400, description = "An unknown parameter, or a value that cannot be meant; the message names both and what is allowed", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
-        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::AnyOf<(errors::Common, errors::Shared, errors::Paged)>,
     ),
     security(("bearer" = []))
 )]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(store): State<Store>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<Json<ThreadPage>, Refusal> {
-    let state = state.on_behalf_of(&caller);
+) -> Result<Json<ThreadPage>, ErrorResponse> {
+    let store = store.on_behalf_of(caller.holder());
     let pairs: Vec<(&str, &str)> = pairs.iter().collect();
     let query = ThreadQuery::from_pairs(pairs)?;
     let projects = caller.readable(query.project_id.as_deref())?;
     let after = query.place()?;
-    let page = state.store().list_threads(&projects, &query, after).await?;
+    let page = store.list_threads(&projects, &query, after).await?;
     Ok(Json(ThreadPage {
         data: page
             .threads
             .into_iter()
-            .map(|thread| shown(thread, &projects))
+            .map(|record| thread(record, &projects))
             .collect(),
         has_more: page.next.is_some(),
         next_cursor: page.next.map(|place| query.cursor_after(place)),
     }))
 }
 
-/// One thread
+/// Get a thread
 ///
-/// Its messages in order, at most 10,000 of them or 32 MiB, with the newest rating of each and a link to its run. A name
-/// that several apps use means the thread with the newest message unless `app_id` says which. Slashes in a name are
-/// written `%2F`. The id of a window goes on leading to it when messages are added before or after.
+/// Messages in order, at most 10,000 or 32 MiB, each with its newest rating and a link to its run. If several apps use
+/// the id, the thread with the newest message is returned unless `app_id` selects one. Write slashes in an id as `%2F`.
+/// The id of a window stays valid when messages are added before or after it.
 #[utoipa::path(
     get,
     path = "/api/thread/{thread_id}",
     operation_id = "get_thread",
     tag = "threads",
-    params(
-        ("thread_id" = String, Path, description = "The thread: the clients' name or the id of a window"),
-        ("app_id" = Option<String>, Query, description = "App", min_length = 1, max_length = 256),
-        ("grouped_by" = Option<String>, Query, description = "Only a thread that messages name (`thread_id`) or only a `window`; without it a name goes first", pattern = "^(thread_id|window)$"),
-        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches", min_length = 1, max_length = 256),
-    ),
+    params(ThreadPath, ThreadParams),
     responses(
         (status = 200, description = "The thread", body = ThreadDetail),
-        (status = 400, description = "An unknown parameter or a bad value", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "The credential may not read, or not this project", body = FaultBody),
-        (status = 404, description = "There is no such thread, or none that the credential reaches", body = FaultBody),
-        (status = 429, description = "The credential or its project has its share under way", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The database is away or busy", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::AnyOf<(errors::Common, errors::Shared, errors::NotFound)>,
     ),
     security(("bearer" = []))
 )]
 pub(crate) async fn one(
-    State(state): State<QueryState>,
+    State(store): State<Store>,
     caller: Caller,
-    PathId(thread_id): PathId,
+    ThreadPath { thread_id }: ThreadPath,
     pairs: Pairs,
-) -> Result<Json<ThreadDetail>, Refusal> {
-    let state = state.on_behalf_of(&caller);
-    let [app_id, project_id, grouped_by] = pairs.only(["app_id", "project_id", "grouped_by"])?;
-    let grouped_by = match grouped_by {
-        None => None,
-        Some("thread_id") => Some(GroupedBy::ThreadId),
-        Some("window") => Some(GroupedBy::Window),
-        Some(other) => {
-            return Err(invalid_parameter("grouped_by", other, "thread_id, window").into());
-        }
-    };
-    let projects = caller.readable(project_id)?;
+) -> Result<Json<ThreadDetail>, ErrorResponse> {
+    let store = store.on_behalf_of(caller.holder());
+    let params = ThreadParams::read(&pairs)?;
+    let projects = caller.readable(params.project_id.as_deref())?;
     let name = ThreadName {
-        app_id,
+        app_id: params.app_id.as_deref(),
         thread_id: &thread_id,
-        grouped_by,
+        grouped_by: params.grouped_by,
     };
-    match state.store().thread(&projects, name).await? {
-        Some(found) => Ok(Json(whole(found, &projects))),
-        None => Err(Fault::not_found("there is no such thread, or it is not yours to see").into()),
+    match store.thread(&projects, name).await? {
+        Some(found) => Ok(Json(thread_detail(found, &projects))),
+        None => Err(ApiError::not_found("thread not found").into()),
     }
 }
 
-/// Names the project only where the caller reaches more than one.
-fn shown(thread: ThreadRecord, projects: &Projects) -> Thread {
-    let mut thread = thread.into_thread();
+/// Without the project if the caller reaches only one.
+fn thread(record: ThreadRecord, projects: &Projects) -> Thread {
+    let mut thread = record.into_thread();
     if is_one(projects) {
         thread.project_id = None;
     }
     thread
 }
 
-fn whole(found: MessagesOfThread, projects: &Projects) -> ThreadDetail {
-    let thread = shown(found.thread, projects);
+fn thread_detail(found: MessagesOfThread, projects: &Projects) -> ThreadDetail {
+    let thread = thread(found.thread, projects);
     let answered: HashSet<&str> = found
         .messages
         .iter()
         .filter(|message| message.role == "assistant")
         .map(|message| message.run_id.as_str())
         .collect();
-    let judged: Vec<Option<Judged>> = found
+    let ratings: Vec<Option<FeedbackRecord>> = found
         .messages
         .iter()
-        .map(|message| on_message(message, &answered, &found.feedback))
+        .map(|message| rating_of(message, &answered, &found.feedback))
         .collect();
     let messages = found
         .messages
         .into_iter()
-        .zip(judged)
-        .map(|(message, judged)| ThreadMessage {
+        .zip(ratings)
+        .map(|(message, rating)| ThreadMessage {
             event_id: EventId(message.event_id).to_string(),
             run: found
                 .runs
                 .contains(&message.run_id)
-                .then(|| path_of_run(&message.run_id, &thread)),
+                .then(|| run_path(&message.run_id, &thread)),
             role: message.role,
             content: message.content,
             timestamp: Instant(message.timestamp),
             run_id: message.run_id,
-            feedback: judged.map(judgement),
+            feedback: rating.map(run_detail::feedback),
         })
         .collect();
     ThreadDetail {
@@ -181,17 +208,17 @@ fn whole(found: MessagesOfThread, projects: &Projects) -> ThreadDetail {
     }
 }
 
-/// The rating a message shows. A question and its answer may have the same id: the rating is of the answer.
-fn on_message(
+/// The rating of a message. A question and its answer may have the same id: the rating belongs to the answer.
+fn rating_of(
     message: &MessageRecord,
     answered: &HashSet<&str>,
-    feedback: &HashMap<String, Judged>,
-) -> Option<Judged> {
-    let is_judged = message.role == "assistant" || !answered.contains(message.run_id.as_str());
-    feedback.get(&message.run_id).filter(|_| is_judged).cloned()
+    feedback: &HashMap<String, FeedbackRecord>,
+) -> Option<FeedbackRecord> {
+    let is_rated = message.role == "assistant" || !answered.contains(message.run_id.as_str());
+    feedback.get(&message.run_id).filter(|_| is_rated).cloned()
 }
 
-fn path_of_run(run_id: &str, thread: &Thread) -> String {
+fn run_path(run_id: &str, thread: &Thread) -> String {
     let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
     let mut path = format!(
         "/api/run/{}?app_id={}",

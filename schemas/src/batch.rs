@@ -1,53 +1,53 @@
-//! Reading `{"events": [...]}` in one pass: each event's fields, and where its own bytes begin and end.
+//! Parses `{"events": [...]}` in one pass: each event's fields, and the range of its own bytes.
 //!
-//! serde_json reads every value; this module only steps from one to the next, because it must know the exact span
-//! of each event (so that bytes can be passed through) and must take lists inside of lists as deep as clients were
+//! serde_json parses every value; this module only steps from one to the next. It needs the exact span of each event,
+//! so that bytes can be passed through, and it accepts lists inside of lists as deep as clients were seen to nest them,
+//! which serde_json's own bound of 128 levels would reject.
 //! seen to nest them, which serde_json's own bound of 128 levels would refuse.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::api_error::{ApiError, ErrorCode, EventCode};
 use crate::event::{self, Event, EventFault, Fields};
-use crate::fault::Fault;
 use crate::limits;
 use crate::timestamp::UnixMs;
 
-/// The events of a body, in order, lists of events flattened.
+/// The events of a body, in order, with nested lists flattened.
 #[derive(Debug)]
 pub struct Batch<'a> {
-    /// One for each event, good or bad.
+    /// One for each event, valid or not.
     pub slots: Vec<Slot<'a>>,
 }
 
 /// One event of a batch.
 #[derive(Debug)]
 pub struct Slot<'a> {
-    /// Place in the flattened batch, from 0.
+    /// Index in the flattened batch, from 0.
     pub index: usize,
     /// The event's own bytes.
     pub raw: &'a str,
-    /// The event, or why it is rejected.
     pub event: Result<Event<'a>, EventFault>,
 }
 
-/// Reads a body. An error means that the body as a whole is not `{"events": [...]}`; a bad event among good ones is
-/// in its slot. `now_ms` bounds timestamps in the future.
-pub fn read(body: &[u8], now_ms: UnixMs) -> Result<Batch<'_>, Fault> {
+/// Parses a body. An error means that the body as a whole is not `{"events": [...]}`; an invalid event among valid ones
+/// is in its slot. `now_ms` bounds timestamps in the future.
+pub fn read(body: &[u8], now_ms: UnixMs) -> Result<Batch<'_>, ApiError> {
     let mut slots = Vec::new();
     visit(body, now_ms, |slot| slots.push(slot))?;
     Ok(Batch { slots })
 }
 
-/// [`read`] without keeping the slots: an event in memory takes many times the bytes of a small one in a body, so a
-/// body of a stranger is better looked at one event after the other. Slots that were seen before an error are void.
+/// [`read`] without keeping the slots: a small event takes many times its bytes in memory, so the body of an
+/// unauthenticated client is better visited event by event. Slots visited before an error are void.
 pub fn visit<'a>(
     body: &'a [u8],
     now_ms: UnixMs,
     visitor: impl FnMut(Slot<'a>),
-) -> Result<(), Fault> {
+) -> Result<(), ApiError> {
     let text = std::str::from_utf8(body).map_err(|error| {
-        Fault::bad_request(
-            "invalid_json",
+        ApiError::new(
+            ErrorCode::InvalidJson,
             format!("the body is not UTF-8 at byte {}", error.valid_up_to()),
         )
     })?;
@@ -68,9 +68,9 @@ struct Reader<'a, V> {
 }
 
 impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
-    fn body(&mut self) -> Result<(), Fault> {
+    fn body(&mut self) -> Result<(), ApiError> {
         if self.peek() != Some(b'{') {
-            // Whether it is JSON at all decides what the caller has to mend.
+            // The error depends on whether the body is JSON at all.
             self.value::<IgnoredAny>()?;
             self.end()?;
             return Err(not_a_batch());
@@ -100,8 +100,8 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
                 self.value::<IgnoredAny>()?;
                 return Err(not_a_batch());
             } else if has_events {
-                return Err(Fault::bad_request(
-                    "invalid_body",
+                return Err(ApiError::new(
+                    ErrorCode::InvalidBody,
                     "`events` stands in the body twice",
                 ));
             } else {
@@ -118,8 +118,8 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
         }
     }
 
-    /// The list of events, lists inside of it flattened: a loop with a count instead of recursion.
-    fn events(&mut self) -> Result<(), Fault> {
+    /// The list of events, with nested lists flattened: a loop with a counter instead of recursion.
+    fn events(&mut self) -> Result<(), ApiError> {
         let mut index = 0;
         let mut depth = 0usize;
         // Whether a value (not a comma) must, or may, come next.
@@ -134,7 +134,7 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
                             "lists of events nest deeper than {}",
                             limits::EVENT_LIST_DEPTH
                         );
-                        return Err(Fault::bad_request("invalid_body", message));
+                        return Err(ApiError::new(ErrorCode::InvalidBody, message));
                     }
                     self.at += 1;
                     may_close = true;
@@ -164,11 +164,11 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
         }
     }
 
-    fn event(&mut self, index: usize) -> Result<Slot<'a>, Fault> {
+    fn event(&mut self, index: usize) -> Result<Slot<'a>, ApiError> {
         let start = self.at;
         let fields = match self.value::<Fields<'a>>() {
             Ok(fields) => Some(fields),
-            // JSON whose values cannot be read (half of a surrogate pair as a key, 1e999) is this event's fault alone.
+            // JSON with invalid values (half of a surrogate pair as a key, 1e999) is the fault of this event alone.
             Err(_) => {
                 self.at = start;
                 self.value::<IgnoredAny>()?;
@@ -184,7 +184,7 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
         };
         let event = if raw.len() > limits::EVENT_BYTES {
             refused(
-                "event_too_large",
+                EventCode::EventTooLarge,
                 format!(
                     "is {} bytes; the limit is {}",
                     raw.len(),
@@ -193,22 +193,22 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
             )
         } else if event::is_too_deep(raw) {
             refused(
-                "too_deep",
+                EventCode::TooDeep,
                 format!("nests deeper than {} levels", limits::EVENT_VALUE_DEPTH),
             )
         } else if let Some(fields) = fields {
             Event::from_fields(fields, index, self.now_ms)
         } else {
             refused(
-                "invalid_value",
+                EventCode::InvalidValue,
                 "holds text or a number that stands for nothing".to_owned(),
             )
         };
         Ok(Slot { index, raw, event })
     }
 
-    /// Reads one JSON value from here and steps behind it.
-    fn value<T: Deserialize<'a>>(&mut self) -> Result<T, Fault> {
+    /// Parses one JSON value at the current position and steps behind it.
+    fn value<T: Deserialize<'a>>(&mut self) -> Result<T, ApiError> {
         self.peek();
         let rest = &self.text[self.at..];
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<T>();
@@ -222,7 +222,7 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
         }
     }
 
-    /// Skips blanks and looks at the next byte.
+    /// Skips whitespace and returns the next byte.
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while matches!(bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
@@ -231,7 +231,7 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
         bytes.get(self.at).copied()
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), Fault> {
+    fn expect(&mut self, byte: u8) -> Result<(), ApiError> {
         if self.peek() != Some(byte) {
             return Err(self.unexpected());
         }
@@ -239,7 +239,7 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), Fault> {
+    fn end(&mut self) -> Result<(), ApiError> {
         if self.peek().is_some() {
             Err(self.unexpected())
         } else {
@@ -247,20 +247,26 @@ impl<'a, V: FnMut(Slot<'a>)> Reader<'a, V> {
         }
     }
 
-    fn unexpected(&self) -> Fault {
+    fn unexpected(&self) -> ApiError {
         not_json(self.at)
     }
 }
 
-fn not_json(at: usize) -> Fault {
-    Fault::bad_request("invalid_json", format!("the body is not JSON at byte {at}"))
+fn not_json(at: usize) -> ApiError {
+    ApiError::new(
+        ErrorCode::InvalidJson,
+        format!("the body is not JSON at byte {at}"),
+    )
 }
 
-fn not_a_batch() -> Fault {
-    Fault::bad_request("invalid_body", "the body must be {\"events\": [...]}")
+fn not_a_batch() -> ApiError {
+    ApiError::new(
+        ErrorCode::InvalidBody,
+        "the body must be {\"events\": [...]}",
+    )
 }
 
-/// Where in `text` serde_json stopped: it counts lines and columns, a body is better served by bytes.
+/// The offset in `text` where serde_json stopped: its lines and columns are of little use for a body.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     let line_start = text
         .split_inclusive('\n')

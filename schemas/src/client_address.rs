@@ -1,9 +1,9 @@
-//! The unit in which clients are counted: an IPv4 address, or the /64 network of an IPv6 address.
+//! The unit of limits per client: an IPv4 address, or the /64 network of an IPv6 address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A client as limits per address see it. One IPv6 host usually owns a whole /64, so addresses within it count as one.
+/// A client for limits per address. One IPv6 host usually owns a whole /64, so addresses within it count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientAddress(IpAddr);
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use utoipa::ToSchema;
 
-use crate::run::{Dollars, Run, RunDetail, Seconds};
+use crate::money::Dollars;
+use crate::run::{Run, RunDetail, Seconds};
 
 /// Which runs to compare.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -97,7 +98,6 @@ pub struct FieldDifference {
     pub b: Option<Box<RawValue>>,
 }
 
-/// What differs between two whole runs.
 pub fn differences(a: &RunDetail, b: &RunDetail) -> Differences {
     let cost = |amount: i128| raw(&Dollars(amount));
     let tokens = |of: fn(&Run) -> Option<u64>| {
@@ -189,7 +189,7 @@ fn fields(a: &RunDetail, b: &RunDetail) -> Vec<FieldDifference> {
     all
 }
 
-/// Whether two texts are the same JSON value. Where one is nested too deep to be read, whether they are the same text.
+/// Whether two texts are the same JSON value; if one is nested too deep to be parsed, whether the texts are equal.
 fn are_equal(a: Option<&RawValue>, b: Option<&RawValue>) -> bool {
     let (a, b) = match (a, b) {
         (None, None) => return true,

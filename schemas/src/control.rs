@@ -1,57 +1,55 @@
-//! Words that every process of a deployment hears, over the control topic.
+//! Messages on the control topic, which every process of a deployment receives.
 //!
-//! A word is JSON with its kind in `word`. A process that does not know a kind lets it pass, so that newer and older
-//! binaries can stand beside each other.
+//! A message is JSON with its kind in `word`. A process ignores kinds that it does not know, so that newer and older
+//! binaries can run side by side.
 
 use serde::{Deserialize, Serialize};
 
-/// A word to all processes.
+/// A message to all processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "word", rename_all = "snake_case")]
-pub enum Word {
-    /// Something that processes keep in memory was changed in the tables: read it again.
-    Changed {
-        /// What.
-        what: Changed,
-    },
-    /// Empty these caches.
+pub enum ControlMessage {
+    /// Rows that processes cache changed in the tables: reload them.
+    Changed { what: Changed },
+    /// Clear these caches.
     ClearCaches {
-        /// Their names, as on the API.
+        /// Names as on the API.
         names: Vec<String>,
-        /// Names this order in the logs.
+        /// Identifies this order in the logs and in [`Heartbeat::cleared`].
         order: String,
     },
-    /// A processor is there and works. Said every second.
-    Processor(Processor),
-    /// All processors let no further step begin, until the same gate opens or its time is over. Said again every
-    /// second while it lasts.
-    Close {
-        /// Names the closing.
-        gate: String,
-        /// Unless it is said again within so many milliseconds, the gate opens by itself.
+    /// A process is alive. Published every one or two seconds, and at once when its barrier or its caches change.
+    #[serde(rename = "present")]
+    Heartbeat(Box<Heartbeat>),
+    /// No processor begins another step until this barrier is released or expires. Repeated every second while a
+    /// coordinator holds it.
+    #[serde(rename = "close")]
+    AcquireBarrier {
+        /// Random for each acquisition.
+        #[serde(rename = "gate")]
+        barrier: String,
+        /// The barrier expires this many milliseconds after the last repetition.
         for_ms: u64,
-        /// How often it was said: whoever said it knows by this which of them it hears.
-        #[serde(default)]
-        count: u64,
+        /// Number of the repetition, by which the coordinator recognizes its own messages.
+        #[serde(rename = "count", default)]
+        sequence: u64,
     },
-    /// The gate opens.
-    Open {
-        /// The one of [`Word::Close`].
-        gate: String,
-        /// What happened behind it.
-        outcome: Outcome,
+    /// Steps may begin again.
+    #[serde(rename = "open")]
+    ReleaseBarrier {
+        #[serde(rename = "gate")]
+        barrier: String,
+        outcome: BarrierOutcome,
     },
-    /// A process is there. Said every few seconds, and at once after caches were emptied.
-    Present(Box<Present>),
-    /// Words were missed, and each may have been of any kind. Never said: a process tells itself.
+    /// Messages of any kind may have been missed. Never published: the receiving process inserts it.
     #[serde(skip)]
     Missed,
-    /// A kind of a newer binary.
+    /// A kind of another version of the binary.
     #[serde(other)]
     Unknown,
 }
 
-/// What was changed.
+/// The kind of rows that changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Changed {
@@ -59,104 +57,140 @@ pub enum Changed {
     Credentials,
     /// The price table.
     Prices,
-    /// A job was asked for or cancelled.
+    /// A job was requested or canceled.
     Jobs,
     /// Builds of applications and their processes.
     Builds,
-    /// Something of a newer binary.
+    /// A kind of a newer binary.
     #[serde(other)]
     Unknown,
 }
 
-/// A processor's sign of life.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Processor {
-    /// Names the process, anew at each start.
-    pub process: String,
-    /// The gate it keeps closed, with no step under way.
-    pub closed: Option<String>,
-    /// The number of partitions it places records by.
-    pub partitions: u32,
-    /// It ends; do not wait for it.
-    pub leaves: bool,
-    /// How many of these the process has said: it knows by this which of them it hears.
-    #[serde(default)]
-    pub count: u64,
-}
-
-/// A process of the deployment, in its own words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Present {
-    /// Names the process, anew at each start.
+/// The state that a process publishes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Random, new at each start.
     pub process: String,
     /// `serve`, `ingest`, `processor` or `query`.
     pub role: String,
-    /// Of the binary.
+    /// Version of the binary.
     pub version: String,
-    /// Where it listens, such as `http://10.0.0.7:7070`.
+    /// Where the process listens, such as `http://10.0.0.7:7070`.
     pub endpoint: String,
-    /// Its parts that do not work, with a reason each; none when it is ready.
+    /// Parts that are not ready, each with the reason; empty when the process is ready.
     pub missing: Vec<(String, String)>,
-    /// What it keeps in memory.
     pub caches: Vec<CacheReport>,
-    /// The orders to empty caches that it carried out last; at most [`ORDERS_REMEMBERED`].
+    /// The last orders to clear caches that the process carried out; at most [`ORDERS_REMEMBERED`].
     pub cleared: Vec<String>,
-    /// It ends; do not miss it.
-    pub leaves: bool,
-    /// What became of events here. A process of an older binary does not say.
+    /// The process is shutting down: its caches no longer matter. A barrier waits for it as long as `processor` is set.
+    #[serde(rename = "leaves")]
+    pub leaving: bool,
     #[serde(default)]
     pub events: EventCounts,
+    /// Number of this heartbeat, from 1, by which the process recognizes its own; 0 from an older binary.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sequence: u64,
+    /// Partitions that are stalled as this process sees it; at most [`STALLED_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalled: Vec<StalledPartition>,
+    /// Set while the process may write runs: a barrier waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<ProcessorState>,
 }
 
-/// Events that a process counted since it started, repetitions included; none of what it does not do.
+fn is_zero(sequence: &u64) -> bool {
+    *sequence == 0
+}
+
+/// Stalled partitions in one heartbeat (X1).
+pub const STALLED_MAX: usize = 20;
+
+/// A partition of the log of events in which records wait and nothing is committed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StalledPartition {
+    pub partition: u32,
+    /// The offset that does not move.
+    pub committed: u64,
+    /// Records that wait.
+    pub lag_records: u64,
+    /// How long it has not moved.
+    pub seconds: u64,
+    /// The member of the group that has the partition; empty when none has.
+    pub owner: String,
+    /// What the owner does, or in which state the group is.
+    pub state: String,
+}
+
+/// The part of a heartbeat for barriers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessorState {
+    /// The barrier at which the processor is paused, with no step in progress.
+    pub barrier: Option<String>,
+    /// The number of partitions that it places keys by; 0 while unknown.
+    pub partitions: u32,
+}
+
+/// Events that a process counted since it started, duplicates included; `None` for tiers that it does not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventCounts {
-    /// Accepted: durable in the log, answered or not.
+    /// Accepted: durable in the log, with or without a response.
     pub accepted: Option<u64>,
-    /// Rejected one by one.
+    /// Rejected individually.
     pub rejected: Option<u64>,
     /// Stored and committed.
     pub stored: Option<u64>,
-    /// Put into the dead letters.
     pub dead_lettered: Option<u64>,
 }
 
-/// How many orders a process remembers to have carried out: more than can be under way.
+/// Orders to clear caches that a process remembers: more than can be in progress.
 pub const ORDERS_REMEMBERED: usize = 16;
 
-/// One cache of one process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheReport {
-    /// What it holds, such as `credentials`.
+    /// Such as `credentials`.
     pub name: String,
-    /// Entries.
     pub entries: u64,
-    /// Bytes they take, nearly.
+    /// Estimated.
     pub used_bytes: u64,
-    /// Bytes they may take.
     pub max_bytes: u64,
-    /// Look-ups that found something since the process started.
+    /// Successful look-ups since the process started.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Other look-ups.
     pub misses: u64,
 }
 
-/// What happened behind a closed gate.
+/// What the coordinator changed while it held the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Nothing.
+pub enum BarrierOutcome {
     Nothing,
     /// The tables hold other rows of the same runs.
     Changed,
-    /// There may be runs that there were not.
+    /// The tables may hold runs that they did not hold before.
     Replaced,
-    /// Records are placed by another number of partitions from now on.
+    /// Keys are placed by another number of partitions from now on.
     Repartitioned {
-        /// That number.
         partitions: u32,
     },
+}
+
+/// A process without a heartbeat for this long, in milliseconds, does not count as alive: five heartbeats of the slower
+/// kind are missing.
+pub const ALIVE_WITHIN_MS: u64 = 10_000;
+
+/// A process and its last heartbeat.
+#[derive(Clone, Debug)]
+pub struct KnownProcess {
+    pub heartbeat: Heartbeat,
+    /// Age of the heartbeat, milliseconds.
+    pub silent_ms: u64,
+}
+
+impl KnownProcess {
+    pub fn is_alive(&self) -> bool {
+        !self.heartbeat.leaving && self.silent_ms <= ALIVE_WITHIN_MS
+    }
 }
 
 #[cfg(test)]
@@ -164,38 +198,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_of_a_newer_binary_is_understood_as_one() {
-        let word: Word = serde_json::from_str(r#"{"word":"sing","song":3}"#).unwrap();
-        assert_eq!(word, Word::Unknown);
-        let word: Word = serde_json::from_str(r#"{"word":"missed"}"#).unwrap();
-        assert_eq!(word, Word::Unknown, "nobody tells another so");
-        assert!(serde_json::to_string(&Word::Missed).is_err());
-        let what: Word = serde_json::from_str(r#"{"word":"changed","what":"moods"}"#).unwrap();
+    fn a_message_of_another_version_is_unknown() {
+        let message: ControlMessage = serde_json::from_str(r#"{"word":"sing","song":3}"#).unwrap();
+        assert_eq!(message, ControlMessage::Unknown);
+        let message: ControlMessage = serde_json::from_str(r#"{"word":"missed"}"#).unwrap();
+        assert_eq!(message, ControlMessage::Unknown, "is never published");
+        assert!(serde_json::to_string(&ControlMessage::Missed).is_err());
+        let message: ControlMessage =
+            serde_json::from_str(r#"{"word":"changed","what":"moods"}"#).unwrap();
         assert_eq!(
-            what,
-            Word::Changed {
+            message,
+            ControlMessage::Changed {
                 what: Changed::Unknown
             }
         );
     }
 
     #[test]
-    fn an_older_process_is_present_without_its_counts() {
-        let said = r#"{"word":"present","process":"p","role":"query","version":"1","endpoint":"http://a",
-            "missing":[],"caches":[],"cleared":[],"leaves":false}"#;
-        let Ok(Word::Present(present)) = serde_json::from_str(said) else {
-            panic!("{said}");
+    fn messages_of_before_there_was_one_heartbeat_decode() {
+        let present = r#"{"word":"present","process":"p","role":"query","version":"1","endpoint":"http://a",
+            "missing":[],"caches":[],"cleared":[],"leaves":true}"#;
+        let Ok(ControlMessage::Heartbeat(heartbeat)) = serde_json::from_str(present) else {
+            panic!("{present}");
         };
-        assert_eq!(present.events, EventCounts::default());
+        assert!(heartbeat.leaving);
+        assert_eq!(heartbeat.events, EventCounts::default());
+        assert_eq!((heartbeat.sequence, heartbeat.processor), (0, None));
+        let close = r#"{"word":"close","gate":"g","for_ms":10000}"#;
+        assert_eq!(
+            serde_json::from_str::<ControlMessage>(close).unwrap(),
+            ControlMessage::AcquireBarrier {
+                barrier: "g".to_owned(),
+                for_ms: 10_000,
+                sequence: 0,
+            }
+        );
+        let processor = r#"{"word":"processor","process":"p","closed":null,"partitions":4,"leaves":false,"count":7}"#;
+        assert_eq!(
+            serde_json::from_str::<ControlMessage>(processor).unwrap(),
+            ControlMessage::Unknown
+        );
     }
 
     #[test]
-    fn words_come_back_as_they_were_said() {
-        let words = [
-            Word::Changed {
+    fn messages_decode_to_what_was_published() {
+        let messages = [
+            ControlMessage::Changed {
                 what: Changed::Prices,
             },
-            Word::Present(Box::new(Present {
+            ControlMessage::Heartbeat(Box::new(Heartbeat {
                 process: "p".to_owned(),
                 role: "query".to_owned(),
                 version: "1".to_owned(),
@@ -210,32 +261,70 @@ mod tests {
                     misses: 3,
                 }],
                 cleared: vec!["o".to_owned()],
-                leaves: false,
+                leaving: false,
                 events: EventCounts {
                     accepted: Some(5),
                     ..EventCounts::default()
                 },
+                sequence: 7,
+                stalled: vec![StalledPartition {
+                    partition: 3,
+                    committed: 9,
+                    lag_records: 2,
+                    seconds: 61,
+                    owner: "worker 0 here".to_owned(),
+                    state: "waiting for records".to_owned(),
+                }],
+                processor: Some(ProcessorState {
+                    barrier: Some("b".to_owned()),
+                    partitions: 4,
+                }),
             })),
-            Word::Processor(Processor {
-                process: "p".to_owned(),
-                closed: Some("g".to_owned()),
-                partitions: 4,
-                leaves: false,
-                count: 7,
-            }),
-            Word::Close {
-                gate: "g".to_owned(),
+            ControlMessage::AcquireBarrier {
+                barrier: "b".to_owned(),
                 for_ms: 10_000,
-                count: 2,
+                sequence: 2,
             },
-            Word::Open {
-                gate: "g".to_owned(),
-                outcome: Outcome::Repartitioned { partitions: 8 },
+            ControlMessage::ReleaseBarrier {
+                barrier: "b".to_owned(),
+                outcome: BarrierOutcome::Repartitioned { partitions: 8 },
             },
         ];
-        for word in words {
-            let text = serde_json::to_string(&word).unwrap();
-            assert_eq!(serde_json::from_str::<Word>(&text).unwrap(), word);
+        for message in messages {
+            let text = serde_json::to_string(&message).unwrap();
+            assert_eq!(
+                serde_json::from_str::<ControlMessage>(&text).unwrap(),
+                message
+            );
         }
+    }
+
+    #[test]
+    fn control_messages_have_the_bytes_that_other_processes_publish() {
+        let golden = String::from_utf8(crate::golden::bytes("control_messages.jsonl")).unwrap();
+        for line in golden.lines() {
+            let message: ControlMessage = serde_json::from_str(line).unwrap();
+            // The former message of processors, before there was one heartbeat: ignored.
+            if line.starts_with(r#"{"word":"processor""#) {
+                assert_eq!(message, ControlMessage::Unknown, "{line}");
+                continue;
+            }
+            assert_ne!(message, ControlMessage::Unknown, "{line}");
+            assert_eq!(serde_json::to_string(&message).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn a_process_is_alive_until_it_leaves_or_is_silent() {
+        let known = |leaving, silent_ms| KnownProcess {
+            heartbeat: Heartbeat {
+                leaving,
+                ..Heartbeat::default()
+            },
+            silent_ms,
+        };
+        assert!(known(false, 10_000).is_alive());
+        assert!(!known(false, 10_001).is_alive());
+        assert!(!known(true, 0).is_alive());
     }
 }

@@ -1,21 +1,30 @@
-//! Who calls, and what they may do: API keys of projects and tokens of people.
+//! Credentials and their permissions: API keys of projects and tokens of users.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::ids::{AppId, ProjectId};
 
-/// What an API key may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A permission of an API key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Report events.
     Report,
-    /// Read runs.
     Read,
 }
 
-/// What the bearer of a token may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+impl Scope {
+    /// The name in the API and in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Read => "read",
+        }
+    }
+}
+
+/// A permission of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Reads runs.
@@ -29,7 +38,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether a bearer with this role may do what `needed` may.
+    /// Whether this role includes the permissions of `needed`.
     pub fn covers(self, needed: Role) -> bool {
         match self {
             Role::Admin => true,
@@ -38,10 +47,10 @@ impl Role {
         }
     }
 
-    /// All of them, least first.
+    /// All roles, least first.
     pub const ALL: [Role; 4] = [Role::Viewer, Role::Starter, Role::Operator, Role::Admin];
 
-    /// Its name, as the API and the settings have it.
+    /// The name on the API and in the settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -51,52 +60,48 @@ impl Role {
         }
     }
 
-    /// The role of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == name)
     }
 }
 
-/// A credential that was presented and found good. Holds no secret.
+/// An authenticated credential, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// An API key of one project.
     Key {
         /// Public identifier of the key, for lists and logs.
         id: String,
-        /// The project whose data the key reaches, and no other.
+        /// The only project whose data the key reaches.
         project: ProjectId,
-        /// The app events belong to when they name none.
+        /// The app of events that name none.
         default_app: AppId,
-        /// What it may do.
         scopes: Vec<Scope>,
     },
-    /// A token of a person or an operator.
+    /// A token of a user or an operator.
     Token {
         /// Public identifier of the token.
         id: String,
-        /// What people call it; may be empty.
+        /// For display; may be empty.
         name: String,
-        /// What it may do.
         role: Role,
-        /// The projects it is limited to; `None` means all.
+        /// The projects that it is limited to; `None` means all.
         projects: Option<Vec<ProjectId>>,
-        /// When it ends, Unix milliseconds; `None` means never.
+        /// Unix milliseconds; `None` means never.
         expires_at_ms: Option<i64>,
     },
-    /// Somebody for whom an identity provider vouches, until the token it gave them ends.
+    /// A user authenticated by an identity provider, until the token from that provider expires.
     Person {
-        /// Who, in the provider's words that stay the same (`sub`).
+        /// The provider's stable id of the user (`sub`).
         id: String,
-        /// What people call them, for lists and logs.
+        /// The user's name, for lists and logs.
         name: String,
-        /// What they may do. Viewer and starter do not cover each other, so there may be several; none grants nothing.
+        /// Viewer and starter do not cover each other, so there may be several roles; none grants nothing.
         roles: Vec<Role>,
-        /// Their roles as the provider calls them.
+        /// The provider's names of the roles.
         provider_roles: Vec<String>,
-        /// The projects they are limited to; `None` means all.
+        /// The projects that the user is limited to; `None` means all.
         projects: Option<Vec<ProjectId>>,
-        /// When it ends, Unix milliseconds.
+        /// Unix milliseconds.
         expires_at_ms: i64,
     },
 }
@@ -109,7 +114,7 @@ impl Credential {
         }
     }
 
-    /// Whether one of the roles of the bearer covers `needed`. A key has none.
+    /// Whether one of the roles covers `needed`. A key has none.
     pub fn covers(&self, needed: Role) -> bool {
         match self {
             Self::Key { .. } => false,
@@ -118,7 +123,7 @@ impl Credential {
         }
     }
 
-    /// When it ends by itself, Unix milliseconds; `None` means never.
+    /// Unix milliseconds; `None` means never.
     pub fn expires_at_ms(&self) -> Option<i64> {
         match self {
             Self::Key { .. } => None,
@@ -127,7 +132,6 @@ impl Credential {
         }
     }
 
-    /// Whether it has ended at `now_ms`.
     pub fn is_expired(&self, now_ms: i64) -> bool {
         self.expires_at_ms()
             .is_some_and(|expires_at_ms| expires_at_ms <= now_ms)

@@ -1,148 +1,137 @@
-//! Where a page of the run list ended: opaque to the caller, bound to the question it was an answer to.
+//! Cursors: positions of pages. Opaque to the client, bound to the filter of the list.
 //!
-//! A cursor is no secret and no permission: it only says where to go on, inside what the credential reaches (T1).
-//! Its check sum is against damage, not against forgery.
+//! A cursor is no secret and no permission: it is a position inside of what the credential reaches (T1). Its checksum
+//! detects damage, not forgery.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::fault::Fault;
-use crate::filter::{RunQuery, Sort};
+use crate::api_error::{ApiError, ErrorCode};
+use crate::filter::RunQuery;
 use crate::timestamp::UnixMs;
 
-/// The form written by this program. Another one is refused: a listing begun before an upgrade begins anew.
-const VERSION: u8 = 1;
-/// Bytes of the check sum in front.
+/// The version of every cursor that this program writes. Other versions are invalid: a listing that began before an
+/// upgrade has to start again.
+const VERSION: u8 = 2;
+/// Bytes of the checksum at the beginning.
 const SUM_BYTES: usize = 4;
 
-/// The last row of a page and the question the page was an answer to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor {
-    /// The order of the list.
-    pub sort: Sort,
-    /// [`RunQuery::fingerprint`] of the question.
-    pub fingerprint: u64,
-    /// When the first page was read: what moved later is placed where it was then.
-    pub since_ms: UnixMs,
-    /// The last row's value in an order by value: milliseconds, tokens, or cost times 10^18. `None` where it has none.
-    pub value: Option<i128>,
-    /// The last row's start.
-    pub started_at_ms: UnixMs,
-    /// The last row's project.
-    pub project_id: String,
-    /// The last row's app.
-    pub app_id: String,
-    /// The last row's run.
-    pub run_id: String,
+/// A position in a list: the identity of the last row of a page, in the order of the list.
+pub trait Position: Serialize + DeserializeOwned {
+    /// Unique for each list: a cursor of another list is invalid.
+    const LIST: u8;
 }
 
-impl Cursor {
-    /// The text for the caller: letters, digits, `-` and `_`.
-    pub fn encode(&self) -> String {
-        let mut body = vec![VERSION, self.sort.code()];
-        body.extend(self.fingerprint.to_le_bytes());
-        body.extend(self.since_ms.to_le_bytes());
-        body.extend(self.started_at_ms.to_le_bytes());
-        match self.value {
-            Some(value) => {
-                body.push(1);
-                body.extend(value.to_le_bytes());
-            }
-            None => body.push(0),
-        }
-        for text in [&self.project_id, &self.app_id, &self.run_id] {
-            // Ids have at most 256 bytes; a longer one could not have been stored.
-            let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-            body.extend(length.to_le_bytes());
-            body.extend(&text.as_bytes()[..usize::from(length)]);
-        }
-        let mut bytes = check_sum(&body).to_vec();
-        bytes.extend(body);
-        URL_SAFE_NO_PAD.encode(bytes)
+/// The cursor of a position in a list with this filter: letters, digits, `-` and `_`.
+///
+/// Layout, before Base64: checksum (4 bytes), version, list, fingerprint (8 bytes, little-endian), position (postcard).
+pub fn encode(position: &impl Position, fingerprint: u64) -> String {
+    URL_SAFE_NO_PAD.encode(bytes_of(position, fingerprint))
+}
+
+/// Decodes a cursor of the same list and filter.
+///
+/// # Errors
+/// 400 `invalid_cursor` when the text is no cursor, is damaged, or belongs to another list, filter or version.
+pub fn decode<P: Position>(text: &str, fingerprint: u64) -> Result<P, ApiError> {
+    let (found, position) = URL_SAFE_NO_PAD
+        .decode(text)
+        .ok()
+        .and_then(|bytes| parse::<P>(&bytes))
+        .ok_or_else(|| {
+            invalid("cursor is not one of this list, or it is damaged; start without it")
+        })?;
+    if found != fingerprint {
+        return Err(invalid(
+            "cursor belongs to another filter or sort; keep every parameter but limit and count, or start without it",
+        ));
     }
+    Ok(position)
+}
 
-    /// Reads a cursor of `query`.
-    ///
-    /// # Errors
-    /// A 400 when the text is no cursor, is damaged, or belongs to another filter or order.
-    pub fn decode(text: &str, query: &RunQuery) -> Result<Self, Fault> {
-        let cursor = URL_SAFE_NO_PAD
-            .decode(text)
-            .ok()
-            .and_then(|bytes| parse(&bytes))
-            .ok_or_else(|| {
-                refused(
-                    "`cursor` is not one that an answer gave, or it is damaged; start without it",
-                )
-            })?;
-        if cursor.sort != query.sort || cursor.fingerprint != query.fingerprint() {
-            return Err(refused(
-                "`cursor` belongs to another filter or sort; keep every parameter but `limit` and `count`, or start without it",
-            ));
-        }
-        Ok(cursor)
+/// The 400 for an unusable cursor.
+pub fn invalid(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::InvalidCursor, message).with_details(json!({"parameter": "cursor"}))
+}
+
+/// The fingerprint of a filter as a list of values; only equal lists have equal ones.
+pub fn fingerprint(values: &[&str]) -> u64 {
+    let mut hash = Xxh3::new();
+    for value in values {
+        // Prefixed by its length, so that no two lists have the same bytes.
+        hash.update(&(value.len() as u64).to_le_bytes());
+        hash.update(value.as_bytes());
     }
+    hash.digest()
 }
 
-fn refused(message: &str) -> Fault {
-    Fault::bad_request("invalid_cursor", message).with_details(json!({"parameter": "cursor"}))
+fn bytes_of<P: Position>(position: &P, fingerprint: u64) -> Vec<u8> {
+    let mut body = vec![VERSION, P::LIST];
+    body.extend(fingerprint.to_le_bytes());
+    // Positions are numbers and strings: serializing them to memory cannot fail.
+    body.extend(postcard::to_allocvec(position).unwrap_or_default());
+    let mut bytes = checksum(&body).to_vec();
+    bytes.extend(body);
+    bytes
 }
 
-fn check_sum(body: &[u8]) -> [u8; SUM_BYTES] {
+fn checksum(body: &[u8]) -> [u8; SUM_BYTES] {
     let [a, b, c, d, ..] = xxh3_64(body).to_le_bytes();
     [a, b, c, d]
 }
 
-fn parse(bytes: &[u8]) -> Option<Cursor> {
-    let (sum, body) = bytes.split_first_chunk::<SUM_BYTES>()?;
-    if *sum != check_sum(body) {
+fn parse<P: Position>(bytes: &[u8]) -> Option<(u64, P)> {
+    let (_, body) = bytes.split_first_chunk::<SUM_BYTES>()?;
+    let (head, rest) = body.split_first_chunk::<2>()?;
+    let (fingerprint, rest) = rest.split_first_chunk::<8>()?;
+    if *head != [VERSION, P::LIST] {
         return None;
     }
-    let mut rest = body;
-    let [version, sort] = take(&mut rest)?;
-    if version != VERSION {
-        return None;
+    let fingerprint = u64::from_le_bytes(*fingerprint);
+    let position: P = postcard::from_bytes(rest).ok()?;
+    // Each position has exactly one text: numbers could be encoded in several ways, and bytes could follow. Checks the
+    // sum too.
+    (bytes_of(&position, fingerprint) == bytes).then_some((fingerprint, position))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// When the first page was read: a run that moved later is listed at its position of then.
+    pub since_ms: UnixMs,
+    /// The last row's value in an order by value: milliseconds, tokens, or cost times 10^18.
+    pub value: Option<i128>,
+    pub started_at_ms: UnixMs,
+    pub project_id: String,
+    pub app_id: String,
+    pub run_id: String,
+}
+
+impl Position for Cursor {
+    const LIST: u8 = 1;
+}
+
+impl Cursor {
+    pub fn encode(&self, query: &RunQuery) -> String {
+        encode(self, query.fingerprint())
     }
-    let (sort, _) = *Sort::ALL.iter().find(|(known, _)| known.code() == sort)?;
-    let fingerprint = u64::from_le_bytes(take(&mut rest)?);
-    let since_ms = i64::from_le_bytes(take(&mut rest)?);
-    let started_at_ms = i64::from_le_bytes(take(&mut rest)?);
-    let value = match take(&mut rest)? {
-        [0] => None,
-        [1] => Some(i128::from_le_bytes(take(&mut rest)?)),
-        _ => return None,
-    };
-    let (project_id, app_id, run_id) = (text(&mut rest)?, text(&mut rest)?, text(&mut rest)?);
-    rest.is_empty().then_some(Cursor {
-        sort,
-        fingerprint,
-        since_ms,
-        value,
-        started_at_ms,
-        project_id,
-        app_id,
-        run_id,
-    })
-}
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, after) = rest.split_first_chunk::<N>()?;
-    *rest = after;
-    Some(*taken)
-}
-
-fn text(rest: &mut &[u8]) -> Option<String> {
-    let length = usize::from(u16::from_le_bytes(take(rest)?));
-    let (taken, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    String::from_utf8(taken.to_vec()).ok()
+    /// Decodes a cursor of `query`.
+    ///
+    /// # Errors
+    /// 400 `invalid_cursor`.
+    pub fn decode(text: &str, query: &RunQuery) -> Result<Self, ApiError> {
+        decode(text, query.fingerprint())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::Sort;
     use proptest::prelude::*;
 
     fn query(sort: Sort) -> RunQuery {
@@ -154,7 +143,6 @@ mod tests {
 
     prop_compose! {
         fn any_cursor()(
-            sort in prop::sample::select(Sort::ALL.map(|(sort, _)| sort).to_vec()),
             since_ms: i64,
             started_at_ms: i64,
             value: Option<i128>,
@@ -162,40 +150,86 @@ mod tests {
             app_id in ".{0,64}",
             run_id in ".{0,64}",
         ) -> Cursor {
-            let fingerprint = query(sort).fingerprint();
-            Cursor { sort, fingerprint, since_ms, value, started_at_ms, project_id, app_id, run_id }
+            Cursor { since_ms, value, started_at_ms, project_id, app_id, run_id }
         }
     }
 
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(cursor in any_cursor()) {
-            let text = cursor.encode();
+            let text = cursor.encode(&query(Sort::default()));
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
-            prop_assert_eq!(Cursor::decode(&text, &query(cursor.sort)), Ok(cursor));
+            prop_assert_eq!(Cursor::decode(&text, &query(Sort::default())), Ok(cursor));
         }
 
         #[test]
         fn a_cursor_that_was_damaged_anywhere_is_refused(cursor in any_cursor(), at: prop::sample::Index, other in "[a-zA-Z0-9_-]") {
-            let mut text = cursor.encode();
+            let mut text = cursor.encode(&query(Sort::default()));
             let at = at.index(text.len());
             prop_assume!(!text[at..].starts_with(&other));
             text.replace_range(at..=at, &other);
-            prop_assert_eq!(Cursor::decode(&text, &query(cursor.sort)).map_err(|fault| fault.status), Err(400));
+            prop_assert_eq!(Cursor::decode(&text, &query(Sort::default())).map_err(|fault| fault.status), Err(400));
             text.truncate(at);
-            prop_assert_eq!(Cursor::decode(&text, &query(cursor.sort)).map_err(|fault| fault.status), Err(400));
+            prop_assert_eq!(Cursor::decode(&text, &query(Sort::default())).map_err(|fault| fault.status), Err(400));
         }
 
         #[test]
         fn a_cursor_of_another_question_is_refused(cursor in any_cursor()) {
-            let mut other = query(cursor.sort);
+            let mut other = query(Sort::default());
+            prop_assert_eq!(Cursor::decode(&cursor.encode(&other), &query(Sort::LatencyDesc)).map_err(|error| error.code.as_str()), Err("invalid_cursor"));
             other.filter.model = Some("m".to_owned());
-            prop_assert_eq!(Cursor::decode(&cursor.encode(), &other).map_err(|fault| fault.status), Err(400));
+            prop_assert_eq!(Cursor::decode(&cursor.encode(&query(Sort::default())), &other).map_err(|fault| fault.status), Err(400));
         }
 
         #[test]
         fn no_text_makes_it_panic(text in ".{0,80}") {
             prop_assert_eq!(Cursor::decode(&text, &query(Sort::default())).map_err(|fault| fault.status), Err(400));
         }
+    }
+
+    /// Clients may hold these from before an upgrade.
+    #[test]
+    fn cursors_of_version_1_are_invalid_cursors() {
+        for name in [
+            "cursor.runs.1.txt",
+            "cursor.runs.1.by_cost.txt",
+            "cursor.instances.1.txt",
+        ] {
+            let text = String::from_utf8(crate::golden::bytes(name)).unwrap();
+            let error = Cursor::decode(&text, &query(Sort::default())).unwrap_err();
+            assert_eq!(
+                (error.status, error.code.as_str()),
+                (400, "invalid_cursor"),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_cursor_has_the_bytes_that_clients_hold() {
+        let fingerprint = 0x0102_0304_0506_0708;
+        for (name, value) in [
+            ("cursor.runs.2.txt", None),
+            ("cursor.runs.2.by_cost.txt", Some(1_552_500_000_000_000_000)),
+        ] {
+            let cursor = Cursor {
+                since_ms: 1_795_185_741_941,
+                value,
+                started_at_ms: 1_795_185_741_000,
+                project_id: "acme".to_owned(),
+                app_id: "main".to_owned(),
+                run_id: "räun-1".to_owned(),
+            };
+            let golden = crate::golden::check(name, encode(&cursor, fingerprint).as_bytes());
+            let text = String::from_utf8(golden).unwrap();
+            assert_eq!(decode(&text, fingerprint), Ok(cursor));
+        }
+    }
+
+    #[test]
+    fn values_of_a_filter_are_told_apart_by_their_place() {
+        assert_ne!(fingerprint(&["ab", ""]), fingerprint(&["a", "b"]));
+        assert_ne!(fingerprint(&["a", ""]), fingerprint(&["", "a"]));
+        assert_eq!(fingerprint(&["a", "b"]), fingerprint(&["a", "b"]));
     }
 }

@@ -1,14 +1,14 @@
 //! The identity of an event.
 //!
-//! Clients send a batch again after a time-out, so two deliveries of one event must be recognised. The identity is
-//! the `event_id` the client gave (together with run and timestamp), or a 128-bit hash of the event's canonical
-//! content: blanks outside of strings, the order of an object's keys and the way a string is escaped do not count.
-//! Numbers count as written (`1` and `1.0` differ): clients that repeat themselves repeat their own spelling. The hash
-//! is XXH3-128: quick, and not meant to withstand someone who looks for collisions inside of his own project.
+//! Clients send a batch again after a time-out, so two deliveries of one event must be recognized. The identity is the
+//! client's `event_id` (together with run and timestamp), or a 128-bit hash of the event's canonical content:
+//! whitespace outside of strings, the order of an object's keys and the escaping of a string do not count. Numbers
+//! count as written (`1` and `1.0` differ): clients that repeat an event repeat its spelling. The hash is XXH3-128:
+//! fast, and not meant to resist a user who looks for collisions inside of their own project.
 //!
-//! Events of one millisecond are ordered by their identities. So where a client gives times finer than that, the ten
-//! bits in front are its microsecond in the millisecond instead of a part of the hash: a question comes before its
-//! answer then, and a start before the end.
+//! Events of one millisecond are ordered by their identities. So where a client's times are more precise, the first ten
+//! bits are the microsecond within the millisecond instead of a part of the hash: a question then comes before its
+//! answer, and a start before its end.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Identities of events of this project and app; the same content in another one is another event.
+    /// The same content in another project or app is another event.
     pub fn new(project: &ProjectId, app: &AppId) -> Self {
         let project = xxh3_128(project.as_str().as_bytes());
         let app = xxh3_128(app.as_str().as_bytes());
@@ -44,7 +44,7 @@ impl Identity {
         }
     }
 
-    /// The identity of an event. `raw` is its JSON text, as [`crate::batch::read`] hands it out.
+    /// `raw` is the event's JSON text, from [`crate::batch::read`].
     pub fn of(&self, event: &Event<'_>, raw: &str) -> EventId {
         let EventId(id) = match &event.event_id {
             Some(given) => self.given(given, &event.run_id, event.timestamp_ms),
@@ -59,16 +59,16 @@ impl Identity {
         })
     }
 
-    /// The identity of an event that carries an `event_id`: that, with the run and the moment it is about. A client
-    /// that gives one id to different events of its own loses none of them.
+    /// The identity of an event with an `event_id`: that, with the run and the timestamp. So a client that gives one id
+    /// to different events loses none of them.
     fn given(&self, event_id: &str, run_id: &str, timestamp_ms: UnixMs) -> EventId {
         let about = pair(xxh3_128(run_id.as_bytes()), timestamp_ms as u128, SEED_PAIR);
         let given = pair(xxh3_128(event_id.as_bytes()), about, SEED_GIVEN);
         EventId(pair(self.scope, given, SEED_GIVEN))
     }
 
-    /// The identity of an event by its content. `json` must be one valid JSON value of bounded depth, as
-    /// [`crate::batch::read`] hands out.
+    /// The identity of an event by its content. `json` must be one valid JSON value of bounded depth, from
+    /// [`crate::batch::read`].
     pub fn of_content(&self, json: &str) -> EventId {
         let mut walker = Walker { text: json, at: 0 };
         EventId(pair(self.scope, walker.value(), SEED_CONTENT))
@@ -82,7 +82,7 @@ fn pair(left: u128, right: u128, seed: u64) -> u128 {
     xxh3_128_with_seed(&bytes, seed)
 }
 
-/// Walks a JSON text that is known to be valid. On text that is not, it ends and gives some value; it never panics.
+/// Walks a valid JSON text. On an invalid text it ends with an arbitrary value; it never panics.
 struct Walker<'a> {
     text: &'a str,
     at: usize,
@@ -100,7 +100,7 @@ impl Walker<'_> {
 
     fn object(&mut self) -> u128 {
         self.at += 1;
-        // Addition makes the order of the keys irrelevant; each pair is hashed on its own before.
+        // Addition makes the order of the keys irrelevant; each pair is hashed separately before.
         let mut sum = 0u128;
         loop {
             match self.peek() {
@@ -181,7 +181,7 @@ impl Walker<'_> {
         xxh3_128_with_seed(&bytes[start..self.at], SEED_SCALAR)
     }
 
-    /// Skips blanks and looks at the next byte.
+    /// Skips whitespace and returns the next byte.
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while matches!(bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
@@ -191,7 +191,7 @@ impl Walker<'_> {
     }
 }
 
-/// Escapes that stand for no text (half of a surrogate pair) count as written.
+/// Invalid escapes (half of a surrogate pair) count as written.
 fn unescape<'a>(quoted: Option<&str>, raw: &'a str) -> Cow<'a, str> {
     quoted
         .and_then(|quoted| serde_json::from_str::<String>(quoted).ok())
@@ -224,7 +224,7 @@ mod tests {
         })
     }
 
-    /// The same value, written in another way: keys turned round, blanks, every letter escaped.
+    /// The same value in another spelling: keys reversed, whitespace, every letter escaped.
     fn written_otherwise(value: &Value, out: &mut String) {
         let quote = |text: &str, out: &mut String| {
             out.push('"');
@@ -305,7 +305,7 @@ mod tests {
             let ids = times.map(|part| of(&format!("2026-11-20T10:00:00.{part}+00:00"), given));
             assert!(ids.is_sorted() && ids[0] != ids[1], "{ids:?}");
         }
-        // What has no finer time is as it was: nothing that is stored becomes another event.
+        // Events without a more precise time keep their identity: nothing that is stored becomes another event.
         let time = "2026-11-20T10:00:00.000Z";
         assert_eq!(
             of(time, true),

@@ -1,14 +1,14 @@
-//! One reported event, read from its own bytes without copying them.
+//! One reported event, parsed from its own bytes without copying them.
 //!
-//! Two dialects come in on the same path and mean the same: the interface's own (`run_id`, `name: "agent_start"`),
-//! and that of the llmonitor and lunary clients (`runId`, `type: "agent"` with `event: "start"`). Which one it is
-//! shows in the field names; [`Event`] is what both become.
+//! Two dialects arrive on the same path and mean the same: Spindle's own (`run_id`, `name: "agent_start"`), and the
+//! dialect of the llmonitor and lunary clients (`runId`, `type: "agent"` with `event: "start"`). The field names show
+//! which one it is; both become an [`Event`].
 //!
-//! `null` means "not given" everywhere. Fields of no known meaning are kept in [`Event::others`].
+//! `null` means "absent" in every field. Unknown fields are kept in [`Event::others`].
 
 mod dialect;
+mod feedback;
 mod fields;
-mod judgement;
 mod message;
 mod values;
 
@@ -21,109 +21,107 @@ use serde_json::value::RawValue;
 pub use fields::Fields;
 pub use values::as_text as text_of;
 
+use crate::api_error::EventCode;
 use crate::limits;
 use crate::timestamp::UnixMs;
 
-/// A valid event, borrowing from the request body or the log record.
+/// Whose shape an event has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// The interface's own.
+    Documented,
+    /// That of the llmonitor and lunary clients.
+    Llmonitor,
+}
+
+/// A valid event that borrows from the request body or the log record.
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
-    /// The event's name, `agent_start` for example; for the old clients `type` and `event` joined by `_`.
+    pub dialect: Dialect,
+    /// For example `agent_start`; for the old clients `type` and `event` joined by `_`.
     pub name: Cow<'a, str>,
-    /// What the name makes it, if it is one of the custom events: those carry no state of a run.
+    /// Set for custom events, which carry no state of a run.
     pub custom: Option<Custom>,
-    /// The app it names itself, at top level or in its metadata.
+    /// The app in the event, at top level or in its metadata.
     pub app: Option<Cow<'a, str>>,
-    /// The run it belongs to.
+    /// Empty only for a message that is its own: a chat event of Spindle's own dialect without a `run_id`.
     pub run_id: Cow<'a, str>,
-    /// The run's parent.
     pub parent_run_id: Option<Cow<'a, str>>,
-    /// When it happened.
     pub timestamp_ms: UnixMs,
-    /// Which microsecond of that millisecond, where the client says so: 0 to 999.
+    /// The microsecond within the millisecond, 0 to 999, if the client sends it.
     pub microsecond: Option<u16>,
-    /// The identity the client gave it, if it did.
+    /// The identity from the client.
     pub event_id: Option<Cow<'a, str>>,
-    /// What it does to the run's state.
+    /// The effect on the run's state.
     pub effect: Effect,
-    /// The run's name.
     pub run_name: Option<Cow<'a, str>>,
     /// The run's type: `agent`, `llm`, `tool`, ...
     pub kind: Option<Cow<'a, str>>,
-    /// Input of the step: any JSON value.
+    /// Any JSON value.
     pub input: Option<&'a RawValue>,
-    /// Output of the step: any JSON value.
+    /// Any JSON value.
     pub output: Option<&'a RawValue>,
-    /// What went wrong.
     pub error: Option<ErrorInfo<'a>>,
-    /// The model of a model call.
     pub model: Option<Cow<'a, str>>,
-    /// Token counts, as far as they are given.
     pub tokens: Tokens,
     /// Cost in USD as the client computed it: authoritative.
     pub cost: Option<Decimal>,
-    /// The agent that acts.
+    /// The acting agent.
     pub agent: Option<Cow<'a, str>>,
-    /// The user it acts for.
+    /// The user on whose behalf the run works.
     pub user_email: Option<Cow<'a, str>>,
-    /// The conversation it belongs to; what an old client's chat message names as its parent.
+    /// The conversation; old clients send it as the parent of a chat message.
     pub thread_id: Option<Cow<'a, str>>,
-    /// What a chat event says. An old client's chat event may say nothing.
+    /// The message of a chat event, which may be absent from old clients.
     pub message: Option<Message<'a>>,
-    /// What a feedback event says; an old client's chat event may carry one on its own message.
-    pub judgement: Option<Judgement<'a>>,
-    /// Labels.
+    /// The feedback of a feedback event; an old client's chat event may contain feedback on its own message.
+    pub feedback: Option<EventFeedback<'a>>,
     pub tags: Vec<Cow<'a, str>>,
-    /// Free-form metadata: key and value, `null` values left out.
+    /// Without `null` values.
     pub metadata: Vec<(Cow<'a, str>, &'a RawValue)>,
-    /// Fields of no known meaning: key and value, `null` values left out.
+    /// Unknown fields, without `null` values.
     pub others: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// Values that are stored as they are but have no effect.
+    pub warnings: Vec<FieldWarning>,
 }
 
-/// The custom events, which act on runs and threads without being part of a run.
+/// Events that act on runs and threads without being part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Custom {
-    /// The run outlives retention.
+    /// Exempts the run from retention.
     Saved,
-    /// Takes `saved` back.
+    /// Undoes `Saved`.
     Unsaved,
-    /// One message of a conversation.
     Chat,
-    /// A judgement on a run or a message.
     Feedback,
-    /// A conversation announced by an old client.
+    /// A conversation that an old client announces.
     Thread,
 }
 
-/// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// `user` or `assistant`; old clients also send `system` and `tool`.
     pub role: Cow<'a, str>,
-    /// What was said.
     pub content: Cow<'a, str>,
 }
 
-/// A judgement on a run or a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement<'a> {
+pub struct EventFeedback<'a> {
     /// `None` only from old clients, which may send a comment alone.
     pub rating: Option<Rating>,
-    /// In words.
     pub comment: Option<Cow<'a, str>>,
 }
 
-/// How a person found it.
+/// A user's rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rating {
-    /// Good.
     Positive,
-    /// Bad.
     Negative,
 }
 
 impl Rating {
-    /// As the API writes it.
+    /// The name on the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Rating::Positive => "positive",
@@ -132,79 +130,67 @@ impl Rating {
     }
 }
 
-/// What an event does to the state of its run.
+/// The effect of an event on the state of its run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// The run began at this moment.
+    /// The run began at this time.
     pub opened_at_ms: Option<UnixMs>,
-    /// The run was over at this moment.
+    /// The run ended at this time.
     pub closed_at_ms: Option<UnixMs>,
-    /// The run failed.
     pub failed: bool,
 }
 
 /// Token counts of a model call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tokens {
     /// Tokens of the prompt, cached ones included.
     pub prompt: Option<u64>,
-    /// Tokens of the answer, reasoning included.
+    /// Tokens of the completion, reasoning included.
     pub completion: Option<u64>,
-    /// Both together, if the client says so itself.
+    /// The sum, if the client sends it.
     pub total: Option<u64>,
-    /// The part of the prompt that came from a cache.
+    /// Prompt tokens that came from a cache.
     pub cached: Option<u64>,
-    /// The part of the answer that was reasoning.
+    /// Completion tokens used for reasoning.
     pub reasoning: Option<u64>,
 }
 
 /// An error as it was reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorInfo<'a> {
-    /// Its kind, if one was given.
+    /// The type of the error.
     pub name: Option<Cow<'a, str>>,
-    /// What it says. For an error of unknown shape its JSON text.
+    /// For an error of unknown shape, its JSON text.
     pub message: Cow<'a, str>,
-    /// Where it came from.
+    /// The stack trace.
     pub stack: Option<Cow<'a, str>>,
 }
 
-/// Why an event was rejected.
+/// A value of an accepted event that is stored but ignored otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldWarning {
+    /// `tags`, `metadata.agent`, ...
+    pub field: &'static str,
+    pub reason: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFault {
-    /// One of [`EventFault::CODES`].
-    pub code: &'static str,
-    /// For a person; names the event and the field.
+    pub code: EventCode,
+    /// Names the event and the field.
     pub message: String,
 }
 
-impl EventFault {
-    /// Every code there is, so that metrics can have them as labels.
-    pub const CODES: [&'static str; 11] = [
-        "not_an_object",
-        "missing_field",
-        "wrong_type",
-        "invalid_value",
-        "too_long",
-        "too_deep",
-        "event_too_large",
-        "timestamp_out_of_range",
-        "timestamp_too_old",
-        "too_many_days",
-        "app_not_allowed",
-    ];
-}
-
-/// What is wrong with one field; becomes an [`EventFault`] once the event's position is known.
+/// The fault of one field; becomes an [`EventFault`] once the event's index is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldFault {
-    pub(crate) code: &'static str,
+    pub(crate) code: EventCode,
     /// Continues a sentence that begins with `events[3].`.
     pub(crate) rest: String,
 }
 
 impl FieldFault {
-    pub(crate) fn new(code: &'static str, rest: impl Into<String>) -> Self {
+    pub(crate) fn new(code: EventCode, rest: impl Into<String>) -> Self {
         Self {
             code,
             rest: rest.into(),
@@ -213,7 +199,7 @@ impl FieldFault {
 }
 
 impl<'a> Event<'a> {
-    /// Makes the event of its fields, or says what is wrong with it. `index` is the event's place in the batch.
+    /// `index` is the event's index in the batch.
     pub fn from_fields(
         fields: Fields<'a>,
         index: usize,
@@ -226,9 +212,10 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What the name and the fields of an event say about its run's beginning and end.
+/// The beginning and end of a run, by the name and the fields of an event: the table of `docs/guide/sending-events.md`.
 ///
-/// A one-shot event opens and closes at once; its `duration_ms` is the run's length.
+/// A one-shot event opens at its time and closes `duration_ms` later. Custom events have an effect too, but are never
+/// folded into the run.
 pub(crate) fn effect(name: &str, signs: Signs) -> Effect {
     let at = signs.timestamp_ms;
     let last_part = name.rsplit('_').next().unwrap_or(name);
@@ -247,7 +234,7 @@ pub(crate) fn effect(name: &str, signs: Signs) -> Effect {
     }
 }
 
-/// What [`effect`] looks at beside the name.
+/// The fields besides the name that [`effect`] depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signs {
     pub(crate) timestamp_ms: UnixMs,
@@ -259,7 +246,7 @@ pub(crate) struct Signs {
     pub(crate) has_output: bool,
 }
 
-/// The run's name in an event of the interface's own shape, which names only the event: without the phase.
+/// The run's name in an event of Spindle's own dialect, which only names the event: without the phase.
 pub(crate) fn run_name_of(name: &str) -> &str {
     ["_start", "_end", "_error"]
         .into_iter()
@@ -268,7 +255,7 @@ pub(crate) fn run_name_of(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// Whether a JSON text nests deeper than an event may. Counts first: that is nearly always enough.
+/// Whether a JSON text exceeds the depth of an event. Counts brackets first, which is nearly always enough.
 pub(crate) fn is_too_deep(raw: &str) -> bool {
     let bytes = raw.as_bytes();
     if memchr::memchr2_iter(b'[', b'{', bytes)

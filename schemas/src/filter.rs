@@ -1,45 +1,46 @@
-//! What can be asked of the run list: filters, order and paging, read from the pairs of a query string.
+//! Queries of the run list: filters, order and paging, parsed from the pairs of a query string.
 //!
-//! Reading is strict: a parameter nobody knows, a value that cannot be meant, a bound above its counterpart and a
-//! single-valued parameter given twice are each a 400 that names parameter, value and what is allowed. Nothing here
-//! builds SQL; a [`RunFilter`] is data, turned into fixed SQL with typed parameters by the store.
+//! Filters are declared in one table, [`FILTERS`]. Parsing is strict: an unknown parameter, a value out of bounds, a
+//! lower bound above the upper one and a single-valued parameter given twice are each a 400 that names parameter, value
+//! and rule. Nothing here builds SQL; a [`RunFilter`] is data, which the store turns into fixed SQL with typed
+//! parameters.
 
-use rust_decimal::Decimal;
 use serde_json::json;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::fault::Fault;
-use crate::fold::Status;
-use crate::limits::{ID_BYTES, NAME_BYTES};
+use crate::api_error::{ApiError, ErrorCode};
 
+mod declared;
+mod kinds;
 mod parse;
 
-pub use parse::instant_ms;
+pub use declared::{Condition, Declaration, FILTERS, Measure, RunFilter};
+pub use kinds::{Shape, Value, Word, instant_ms};
 pub(crate) use parse::unknown_parameters;
 
-/// Runs on a page when the caller does not say.
+/// Default number of runs on a page.
 pub const LIMIT_DEFAULT: u32 = 50;
-/// Runs on a page at most: API.md; keeps an answer in the low megabytes.
+/// Maximum number of runs on a page, by API.md; keeps a response in the low megabytes.
 pub const LIMIT_MAX: u32 = 1000;
-/// Tags in one filter; more is no question a person asks, and each costs a comparison per row.
+/// Tags in one filter; users do not ask for more, and each costs a comparison per row.
 pub const FILTER_TAGS: usize = 64;
 /// Metadata keys in one filter; each reads the whole metadata column.
 pub const FILTER_METADATA_KEYS: usize = 16;
-/// Characters of the text searched for.
+/// Characters of the search text.
 pub const FILTER_TEXT_CHARS: usize = 512;
 /// Characters of a cursor: its longest content is a project, an app and a run id.
 pub const CURSOR_CHARS: usize = 1024;
-/// The largest latency (seconds) and cost (dollars) a filter takes: far above any real one, and exact in every type used.
+/// The largest latency (seconds) and cost (dollars) of a filter: far above any real one, and exact in every type used.
 pub const FILTER_NUMBER_MAX: u64 = 1_000_000_000;
+/// The largest count of a filter: far above any real one.
+pub const FILTER_COUNT_MAX: i64 = 1_000_000_000_000;
 /// A run that is still `started` this long after its start is stale, milliseconds: API.md.
 pub const STALE_AFTER_MS: i64 = 5 * 60 * 1000;
 
-/// Which feedback a run must have.
+/// The feedback that a run must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FeedbackFilter {
-    /// Rated positive.
     Positive,
-    /// Rated negative.
     Negative,
     /// Rated at all.
     Any,
@@ -47,18 +48,7 @@ pub enum FeedbackFilter {
     None,
 }
 
-impl FeedbackFilter {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Positive => "positive",
-            Self::Negative => "negative",
-            Self::Any => "any",
-            Self::None => "none",
-        }
-    }
-}
-
-/// The order of the list. Ties are broken by start, project, app and run id, so that every order is total.
+/// The order of the list. Ties are broken by start, project, app and run id, so every order is total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sort {
     /// Newest first.
@@ -96,71 +86,18 @@ impl Sort {
     }
 }
 
-/// Which runs are wanted. Every condition that is given must hold.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RunFilter {
-    /// Only runs of this app.
-    pub app_id: Option<String>,
-    /// Only runs of this status.
-    pub status: Option<Status>,
-    /// Only runs of this model.
-    pub model: Option<String>,
-    /// Only runs of this agent.
-    pub agent: Option<String>,
-    /// Only runs of this user.
-    pub user_email: Option<String>,
-    /// Only runs of this type.
-    pub kind: Option<String>,
-    /// Only runs of this name.
-    pub name: Option<String>,
-    /// Only runs of this thread.
-    pub thread_id: Option<String>,
-    /// Only children of this run.
-    pub parent_run_id: Option<String>,
-    /// Only runs without (`true`) or with (`false`) a parent.
-    pub root: Option<bool>,
-    /// Only runs that are (not) saved.
-    pub saved: Option<bool>,
-    /// Only runs that are (not) stale.
-    pub stale: Option<bool>,
-    /// Only runs with this feedback.
-    pub feedback: Option<FeedbackFilter>,
-    /// Only finished runs of at least this length, milliseconds.
-    pub min_latency_ms: Option<i64>,
-    /// Only finished runs of at most this length, milliseconds.
-    pub max_latency_ms: Option<i64>,
-    /// Only runs whose total cost is at least this, in dollars.
-    pub min_cost: Option<Decimal>,
-    /// Only runs whose total cost is at most this, in dollars.
-    pub max_cost: Option<Decimal>,
-    /// Only runs with one of these tags. Sorted, without repeats.
-    pub tags: Vec<String>,
-    /// Only runs with all of these tags. Sorted, without repeats.
-    pub tags_all: Vec<String>,
-    /// Only runs whose metadata has these values. Sorted by key.
-    pub metadata: Vec<(String, String)>,
-    /// Only runs with this text in the name, the error, or the previews of input and output, whatever its case.
-    pub text: Option<String>,
-    /// Only runs that started at or after this, Unix milliseconds.
-    pub from_ms: Option<i64>,
-    /// Only runs that started at or before this, Unix milliseconds.
-    pub to_ms: Option<i64>,
-}
-
 /// A request for one page of the run list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunQuery {
-    /// Which runs.
     pub filter: RunFilter,
-    /// In which order.
     pub sort: Sort,
-    /// How many on the page.
+    /// Maximum number of runs on the page.
     pub limit: u32,
-    /// Where the page before ended, as that page's answer said. Not decoded yet: see [`crate::cursor`].
+    /// The previous page's cursor, not yet decoded: see [`crate::cursor`].
     pub cursor: Option<String>,
     /// Whether to count all matching runs.
     pub count: bool,
-    /// One of the caller's projects; without it, all that the credential reaches.
+    /// One of the client's projects; `None` for all that the credential reaches.
     pub project_id: Option<String>,
 }
 
@@ -178,19 +115,19 @@ impl Default for RunQuery {
 }
 
 impl RunQuery {
-    /// Reads the decoded pairs of a query string.
+    /// Parses the decoded pairs of a query string.
     ///
     /// # Errors
-    /// A 400 that names what is wrong, where, and what is allowed.
-    pub fn from_pairs<'a, I>(pairs: I) -> Result<Self, Fault>
+    /// A 400 that names the parameter, its value and the rule.
+    pub fn from_pairs<'a, I>(pairs: I) -> Result<Self, ApiError>
     where
         I: IntoIterator<Item = (&'a str, &'a str)>,
     {
         parse::run_query(pairs)
     }
 
-    /// What a cursor of this request is bound to: the filter, the order and the chosen project, but neither the
-    /// page's size nor the wish to count.
+    /// The fingerprint that binds a cursor to this request: the filter, the order and the project, but neither the size
+    /// of the page nor `count`.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
         let mut part = |name: &str, value: &str| {
@@ -199,82 +136,37 @@ impl RunQuery {
                 hash.update(text.as_bytes());
             }
         };
-        let filter = &self.filter;
         part("sort", &self.sort.code().to_string());
-        for (name, value) in [
-            ("project_id", &self.project_id),
-            ("app_id", &filter.app_id),
-            ("model", &filter.model),
-            ("agent", &filter.agent),
-            ("user_email", &filter.user_email),
-            ("type", &filter.kind),
-            ("name", &filter.name),
-            ("thread_id", &filter.thread_id),
-            ("parent_run_id", &filter.parent_run_id),
-            ("q", &filter.text),
-        ] {
-            if let Some(value) = value {
-                part(name, value);
+        if let Some(project_id) = &self.project_id {
+            part("project_id", project_id);
+        }
+        for (declared, value) in self.filter.given() {
+            let name = declared.name;
+            match value {
+                Value::Text(text) => part(name, text),
+                Value::Word(word) => part(name, word),
+                Value::Flag(flag) => part(name, if flag { "true" } else { "false" }),
+                Value::Number(number) => part(name, &number.to_string()),
+                Value::Decimal(number) => part(name, &number.normalize().to_string()),
+                Value::Texts(texts) => texts.iter().for_each(|text| part(name, text)),
+                Value::Entries(entries) => entries.iter().for_each(|(key, value)| {
+                    part(name, key);
+                    part("", value);
+                }),
             }
         }
-        for (name, value) in [
-            ("root", filter.root),
-            ("saved", filter.saved),
-            ("stale", filter.stale),
-        ] {
-            if let Some(value) = value {
-                part(name, if value { "true" } else { "false" });
-            }
-        }
-        for (name, value) in [
-            ("min_latency", filter.min_latency_ms),
-            ("max_latency", filter.max_latency_ms),
-            ("from", filter.from_ms),
-            ("to", filter.to_ms),
-        ] {
-            if let Some(value) = value {
-                part(name, &value.to_string());
-            }
-        }
-        for (name, value) in [("min_cost", filter.min_cost), ("max_cost", filter.max_cost)] {
-            if let Some(value) = value {
-                part(name, &value.normalize().to_string());
-            }
-        }
-        if let Some(status) = filter.status {
-            part("status", status.as_str());
-        }
-        if let Some(feedback) = filter.feedback {
-            part("feedback", feedback.as_str());
-        }
-        filter.tags.iter().for_each(|tag| part("tags", tag));
-        filter.tags_all.iter().for_each(|tag| part("tags_all", tag));
-        filter.metadata.iter().for_each(|(key, value)| {
-            part("metadata", key);
-            part("", value);
-        });
         hash.digest()
     }
 }
 
-/// A 400 for one parameter: names it, its value and what is allowed.
-pub fn invalid_parameter(parameter: &str, value: &str, allowed: &str) -> Fault {
+/// A 400 for one parameter: names it, its value and the rule.
+pub fn invalid_parameter(parameter: &str, value: &str, allowed: &str) -> ApiError {
     let shown: String = value.chars().take(100).collect();
-    Fault::bad_request(
-        "invalid_parameter",
+    ApiError::new(
+        ErrorCode::InvalidParameter,
         format!("`{parameter}` cannot be `{shown}`; allowed: {allowed}"),
     )
     .with_details(json!({"parameter": parameter, "value": shown, "allowed": allowed}))
-}
-
-/// Characters a text parameter may have: as many as what it is compared with may have bytes.
-fn text_length(parameter: &str) -> usize {
-    match parameter {
-        "app_id" | "thread_id" | "parent_run_id" | "project_id" => ID_BYTES,
-        "q" => FILTER_TEXT_CHARS,
-        "cursor" => CURSOR_CHARS,
-        _ => NAME_BYTES,
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Identifiers. All of them are opaque text from outside: compared, never parsed.
+//! Identifiers: opaque text from outside, compared and never parsed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,11 @@ macro_rules! text_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Wraps the text as it is; bounds are checked where the text comes in.
+            /// Not validated: bounds are checked where the text comes in.
             pub fn new(text: impl Into<Arc<str>>) -> Self {
                 Self(text.into())
             }
 
-            /// The text of the id.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -33,16 +32,17 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// A project: the tenant. A slug of `[a-z0-9-]`, at most 64 bytes. Comes from the credential, never from a payload (T1).
+    /// The tenant. A slug of `[a-z0-9-]`, at most 64 bytes. Comes from the credential, never from a payload (T1).
     ProjectId
 }
 text_id! {
-    /// An app: a name inside one project. Two projects may use the same one and never see each other.
+    /// A name inside one project. Two projects may use the same name and never see each other's data.
     AppId
 }
 
 impl ProjectId {
-    /// Whether `text` can name a project: 1 to 64 of `[a-z0-9-]`. No `/`, so that `project/app` is unambiguous as a log key.
+    /// Whether `text` is a valid project: 1 to 64 of `[a-z0-9-]`. No `/`, so that `project/app` is unambiguous as a log
+    /// key.
     pub fn is_valid(text: &str) -> bool {
         (1..=64).contains(&text.len())
             && text

@@ -1,24 +1,24 @@
-//! Projects as values of a metric's label: a bounded number of them.
+//! Projects as values of a metric's label, bounded in number.
 //!
-//! Otherwise labels come from closed sets and are never an id. That what was accepted equals what was stored has to be
-//! checkable for each project, so this one is; beyond the bound, projects are counted together.
+//! Other labels come from closed sets and are never an id. But each project's accepted events must be comparable with
+//! its stored ones, so projects are labels; beyond the bound they are counted together.
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
 
-/// Projects that one process counts one by one: each is a line for each metric with this label (X1).
+/// Projects that one process counts separately: each is a line for each metric with this label (X1).
 pub const PROJECTS_MAX: usize = 200;
-/// The label of all others.
+/// The label of all other projects.
 pub const OTHER: &str = "_other";
 
-/// The projects that have a label of their own, in the order in which they came.
+/// The projects with separate labels, in order of appearance.
 #[derive(Debug, Default)]
 pub struct ProjectLabels {
     seen: RwLock<HashSet<Box<str>>>,
 }
 
 impl ProjectLabels {
-    /// The label of a project: its id, or [`OTHER`]. The same for as long as the process runs.
+    /// The label of a project: its id, or [`OTHER`]. Constant for as long as the process runs.
     pub fn of<'a>(&self, project: &'a str) -> &'a str {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         if seen.contains(project) {

@@ -1,8 +1,8 @@
-//! What a log record of accepted events carries beside its payload.
+//! The headers of a log record of accepted events.
 //!
-//! The payload is `{"events": [...]}`, the events' own bytes: a whole request body where that was possible. The
-//! headers say whose events these are, because the payload never does (T1). The version is there so that a newer
-//! binary can stand beside an older one on one log.
+//! The payload is `{"events": [...]}`, the events' own bytes: a whole request body where possible. The headers name the
+//! owner of the events, because the payload never does (T1). They contain a version, so that newer and older binaries
+//! can share one log.
 
 use std::fmt;
 
@@ -11,27 +11,25 @@ use crate::timestamp::UnixMs;
 
 const VERSION: &str = "1";
 
-/// The header of a record whose events lie on days before yesterday: those days as days since 1970, separated by commas.
-/// Absent for none; processors that do not know it process the record like any other.
+/// The header with the days before yesterday of the record's events: days since 1970, separated by commas. Absent for
+/// none; processors that do not know it process the record like any other.
 pub const OLD_DAYS_HEADER: &str = "old_days";
 
 /// The headers of a record of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// The project the credential belongs to.
+    /// The project of the credential.
     pub project: ProjectId,
-    /// The app all events of the record belong to.
+    /// The app of all events of the record.
     pub app: AppId,
-    /// When the batch was accepted.
     pub received_at_ms: UnixMs,
-    /// How many events the payload holds.
     pub events: u32,
 }
 
-/// A record whose headers are not those of a record of events.
+/// The headers do not describe a record of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderFault {
-    /// The header that is missing or not understood.
+    /// The missing or invalid header.
     pub header: &'static str,
 }
 
@@ -49,7 +47,6 @@ impl RecordHeader {
         format!("{}/{}", self.project, self.app)
     }
 
-    /// As headers of a log record.
     pub fn encode(&self) -> Vec<(String, Vec<u8>)> {
         [
             ("v", VERSION.to_owned()),
@@ -62,7 +59,7 @@ impl RecordHeader {
         .into()
     }
 
-    /// Reads them back; unknown headers are left alone.
+    /// Ignores unknown headers.
     pub fn decode<'a>(
         headers: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
     ) -> Result<Self, HeaderFault> {
@@ -132,5 +129,24 @@ mod tests {
         let mut headers = header.encode();
         headers[0].1 = b"2".to_vec();
         assert_eq!(decode(&headers).unwrap_err().header, "v");
+    }
+
+    #[test]
+    fn the_headers_of_a_record_have_the_bytes_that_the_log_holds() {
+        let header = RecordHeader {
+            project: ProjectId::new("acme"),
+            app: AppId::new("main"),
+            received_at_ms: 1_795_185_741_941,
+            events: 2,
+        };
+        let headers = header.encode();
+        let named: Vec<(&str, &[u8])> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_slice()))
+            .collect();
+        let payload = br#"{"events":[{"run_id":"a"},{"run_id":"b"}]}"#;
+        let text = crate::golden::record(header.key().as_bytes(), &named, payload);
+        crate::golden::check("record.events.1.txt", &text);
+        assert_eq!(decode(&headers), Ok(header));
     }
 }

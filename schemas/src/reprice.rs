@@ -1,7 +1,7 @@
-//! The log's second kind of record: runs of one app whose cost is to be computed again.
+//! The second kind of log record: runs of one app whose cost has to be recomputed.
 //!
-//! Only the processor that owns an app's partition writes its runs, so whoever wants them priced again asks it, in
-//! order with the app's events. Doing it twice changes nothing.
+//! Only the processor that owns an app's partition writes its runs, so a request to reprice them goes to it, in order
+//! with the app's events. Repeating it changes nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,18 +9,18 @@ use crate::ids::{AppId, ProjectId};
 use crate::record::RecordHeader;
 use crate::timestamp::UnixMs;
 
-/// The header that tells records that hold no events apart.
+/// The header of records without events.
 pub const KIND_HEADER: &str = "kind";
-/// Its value where runs are only priced again.
+/// Its value for runs that are only repriced.
 const PRICE: &str = "reprice";
-/// Its value where everything that depends on other runs is found anew.
-const SETTLE: &str = "settle";
+/// Its value for runs whose dependencies on other runs are resolved again.
+const RESOLVE: &str = "settle";
 
-/// The header of a record that continues a change in a large tree, beside `kind: settle`: a processor that does not know
-/// it relates the named runs to all of their ancestors and descendants at once, which is the same in the end.
+/// The header of a record that continues a change in a large tree, beside `kind: settle`: a processor that does not
+/// know it relates the named runs to all of their ancestors and descendants at once, with the same result.
 const SLICE_HEADER: &str = "slice";
 
-/// The direction in which a change is carried through a tree.
+/// The direction of a change through a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -30,41 +30,45 @@ pub enum Way {
     Up,
 }
 
-/// The part of a change in a large tree that is not done yet. Doing it twice changes nothing.
+/// The remaining part of a change in a large tree. Repeating it changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Where it goes on.
     pub way: Way,
     /// Only the children with greater ids; the others are done.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub after: String,
-    /// Whether it goes on below (or above) runs that turn out unchanged: their rows may be of an interrupted insert.
+    /// Whether it continues below (or above) runs that turn out unchanged: their rows may come from an interrupted
+    /// insert.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deep: bool,
-    /// Levels passed so far: a bound ends what goes around a very long cycle of parents.
+    /// Levels passed so far: a bound ends changes in a very long cycle of parents.
     #[serde(default)]
     pub levels: u32,
 }
 
-/// Runs to price again. Keep it to a few thousand: one record is one step of the processor at least.
+/// Runs to reprice, at most a few thousand: one record is at least one step of the processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reprice {
-    /// Each run with the start its stored row has, Unix milliseconds: the row is found by it without a search.
+    /// Each run with the start of its stored row, Unix milliseconds: the row is found by it without a search.
     pub runs: Vec<(String, UnixMs)>,
-    /// Where a change in a large tree goes on: from these runs. With it the record is of the kind `settle`.
+    /// A change in a large tree to continue from these runs. With it the record is of the kind `settle`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<Slice>,
-    /// Whether what the runs have of others, and others of them (root, inherited agent and user, totals), is to be
-    /// found anew as well, as if nothing stored could be relied on: relatives of theirs are gone.
+    /// Whether the values from related runs (root, inherited agent and user, totals) are also resolved again, without
+    /// relying on anything stored: related runs were deleted.
     #[serde(skip)]
-    pub is_anew: bool,
+    pub resolves_relations: bool,
 }
 
-/// Key, headers and payload of a log record.
-pub type Encoded = (String, Vec<(String, Vec<u8>)>, Vec<u8>);
+/// The parts of a log record.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    pub key: String,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub payload: Vec<u8>,
+}
 
 impl Reprice {
-    /// Key, headers and payload of the log record.
     pub fn encode(&self, project: &ProjectId, app: &AppId, now_ms: UnixMs) -> Encoded {
         let header = RecordHeader {
             project: project.clone(),
@@ -73,8 +77,8 @@ impl Reprice {
             events: 0,
         };
         let mut headers = header.encode();
-        let kind = match self.is_anew || self.slice.is_some() {
-            true => SETTLE,
+        let kind = match self.resolves_relations || self.slice.is_some() {
+            true => RESOLVE,
             false => PRICE,
         };
         headers.push((KIND_HEADER.to_owned(), kind.as_bytes().to_vec()));
@@ -83,27 +87,31 @@ impl Reprice {
         }
         // A list of texts and numbers always has a JSON form.
         let payload = serde_json::to_vec(self).unwrap_or_default();
-        (header.key(), headers, payload)
+        Encoded {
+            key: header.key(),
+            headers,
+            payload,
+        }
     }
 
-    /// Whether the headers are those of such a record.
     pub fn is_in<'a>(mut headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
         headers.any(|(name, value)| {
-            name == KIND_HEADER && (value == PRICE.as_bytes() || value == SETTLE.as_bytes())
+            name == KIND_HEADER && (value == PRICE.as_bytes() || value == RESOLVE.as_bytes())
         })
     }
 
-    /// Whether they are those of such a record that is [`Reprice::is_anew`], which the payload does not say.
-    pub fn is_anew_in<'a>(mut headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
-        headers.any(|header| header == (KIND_HEADER, SETTLE.as_bytes()))
+    /// Whether the headers set [`Reprice::resolves_relations`], which the payload does not contain.
+    pub fn resolves_relations_in<'a>(
+        mut headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+    ) -> bool {
+        headers.any(|header| header == (KIND_HEADER, RESOLVE.as_bytes()))
     }
 
-    /// Whether they are those of such a record with a [`Slice`].
+    /// Whether the headers name such a record with a [`Slice`].
     pub fn is_slice_in<'a>(mut headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
         headers.any(|(name, _)| name == SLICE_HEADER)
     }
 
-    /// Reads the payload back.
     pub fn decode(payload: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(payload)
     }
@@ -123,9 +131,13 @@ mod tests {
                 deep: true,
                 levels: 3,
             }),
-            is_anew: false,
+            resolves_relations: false,
         };
-        let (key, headers, payload) = slice.encode(&ProjectId::new("p"), &AppId::new("a"), 7);
+        let Encoded {
+            key,
+            headers,
+            payload,
+        } = slice.encode(&ProjectId::new("p"), &AppId::new("a"), 7);
         let golden =
             r#"{"runs":[["r",5]],"slice":{"way":"down","after":"c7","deep":true,"levels":3}}"#;
         assert_eq!(
@@ -139,8 +151,8 @@ mod tests {
         };
         assert!(Reprice::is_in(named()) && Reprice::is_slice_in(named()));
         assert!(
-            Reprice::is_anew_in(named()),
-            "older processors settle the runs"
+            Reprice::resolves_relations_in(named()),
+            "older processors resolve the relations of the runs"
         );
         let shortest = br#"{"runs":[],"slice":{"way":"up"}}"#;
         let slice = Reprice::decode(shortest).unwrap().slice.unwrap();
@@ -152,35 +164,85 @@ mod tests {
         let reprice = Reprice {
             runs: vec![("r\"1".to_owned(), -5), ("2".to_owned(), 1_700_000_000_000)],
             slice: None,
-            is_anew: false,
+            resolves_relations: false,
         };
-        let (key, headers, payload) = reprice.encode(&ProjectId::new("p"), &AppId::new("a"), 7);
+        let Encoded {
+            key,
+            headers,
+            payload,
+        } = reprice.encode(&ProjectId::new("p"), &AppId::new("a"), 7);
         let named = || {
             headers
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_slice()))
         };
         assert_eq!(key, "p/a");
-        assert!(Reprice::is_in(named()) && !Reprice::is_anew_in(named()));
+        assert!(Reprice::is_in(named()) && !Reprice::resolves_relations_in(named()));
         assert_eq!(Reprice::decode(&payload).unwrap(), reprice);
         let header = RecordHeader::decode(named()).unwrap();
         assert_eq!(header.events, 0);
-        let anew = Reprice {
-            is_anew: true,
+        let resolve = Reprice {
+            resolves_relations: true,
             ..reprice.clone()
         };
-        let (_, headers, _) = anew.encode(&ProjectId::new("p"), &AppId::new("a"), 7);
+        let Encoded { headers, .. } = resolve.encode(&ProjectId::new("p"), &AppId::new("a"), 7);
         let named = || {
             headers
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_slice()))
         };
-        assert!(Reprice::is_in(named()) && Reprice::is_anew_in(named()));
+        assert!(Reprice::is_in(named()) && Reprice::resolves_relations_in(named()));
         let events = header.encode();
         assert!(!Reprice::is_in(
             events
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_slice()))
         ));
+    }
+
+    #[test]
+    fn records_of_this_kind_have_the_bytes_that_the_log_holds() {
+        let runs = || vec![("a".to_owned(), 1_795_185_741_941), ("b".to_owned(), -5)];
+        let reprice = Reprice {
+            runs: runs(),
+            slice: None,
+            resolves_relations: false,
+        };
+        let resolve = Reprice {
+            resolves_relations: true,
+            ..reprice.clone()
+        };
+        let slice = Reprice {
+            slice: Some(Slice {
+                way: Way::Up,
+                after: "c7".to_owned(),
+                deep: true,
+                levels: 3,
+            }),
+            ..reprice.clone()
+        };
+        for (name, written) in [
+            ("record.reprice.txt", reprice),
+            ("record.settle.txt", resolve),
+            ("record.slice.txt", slice),
+        ] {
+            let Encoded {
+                key,
+                headers,
+                payload,
+            } = written.encode(
+                &ProjectId::new("acme"),
+                &AppId::new("main"),
+                1_795_185_742_000,
+            );
+            let named: Vec<(&str, &[u8])> = headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_slice()))
+                .collect();
+            let text = crate::golden::record(key.as_bytes(), &named, &payload);
+            crate::golden::check(name, &text);
+            let read = Reprice::decode(&payload).unwrap();
+            assert_eq!((read.runs, read.slice), (written.runs, written.slice));
+        }
     }
 }

@@ -1,41 +1,16 @@
-//! A run as the API shows it: in a list, and whole.
+//! A run on the API: in a list, and in full.
 
 use std::collections::BTreeMap;
 
-use serde::ser::Error;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::fold::{CostStatus, Status};
+use crate::fold::{CostStatus, RunStatus};
+use crate::money::Dollars;
 use crate::timestamp::{UnixMs, to_text};
 
-/// Dollars times 10^18: an exact amount, written as a JSON number with every digit it has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Dollars(pub i128);
-
-impl std::fmt::Display for Dollars {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const ONE: u128 = 1_000_000_000_000_000_000;
-        let sign = if self.0 < 0 { "-" } else { "" };
-        let (whole, part) = (self.0.unsigned_abs() / ONE, self.0.unsigned_abs() % ONE);
-        if part == 0 {
-            return write!(f, "{sign}{whole}");
-        }
-        let digits = format!("{part:018}");
-        write!(f, "{sign}{whole}.{}", digits.trim_end_matches('0'))
-    }
-}
-
-impl Serialize for Dollars {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawValue::from_string(self.to_string())
-            .map_err(S::Error::custom)?
-            .serialize(serializer)
-    }
-}
-
-/// A time, written as ISO 8601 UTC with milliseconds.
+/// Serialized as ISO 8601 UTC with milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub UnixMs);
 
@@ -45,13 +20,13 @@ impl Serialize for Instant {
     }
 }
 
-/// A length of time in milliseconds, written as seconds.
+/// Milliseconds, serialized as seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seconds(pub i64);
 
 impl Serialize for Seconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The shortest decimal that reads back as this float is the three digits it came from.
+        // The shortest decimal that parses to this float has the three digits that it came from.
         serializer.serialize_f64(self.0 as f64 / 1000.0)
     }
 }
@@ -78,7 +53,7 @@ pub struct Run {
     pub kind: Option<String>,
     /// Where it stands.
     #[schema(value_type = String, pattern = "^(started|success|error)$")]
-    pub status: Status,
+    pub status: RunStatus,
     /// Whether it has been `started` for more than five minutes.
     pub stale: bool,
     /// Its own agent or the nearest ancestor's.
@@ -91,13 +66,16 @@ pub struct Run {
     pub tags: Vec<String>,
     /// Conversation it belongs to.
     pub thread_id: Option<String>,
-    /// Start.
+    /// The earliest time at which one of its events opens it: an event whose name ends in `_start`, or a one-shot event
+    /// (`llm_call`, or another name with an `output`). Without such an event, the time of its earliest event.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Instant,
-    /// End, `null` while unfinished.
+    /// The latest time at which one of its events closes it, `null` while none does: an event whose name ends in `_end`
+    /// or `_error`, an event with an error, another event than a start with a `status`, or a one-shot event, which
+    /// closes `duration_ms` after its own time.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Instant>,
-    /// End minus start in seconds, `null` while unfinished.
+    /// End minus start in seconds, at least 0, `null` while unfinished.
     #[schema(value_type = Option<f64>)]
     pub latency_s: Option<Seconds>,
     /// Its own tokens of the prompt.
@@ -217,15 +195,48 @@ pub struct RunDetail {
     /// Fields of its events that have no meaning here.
     #[schema(value_type = BTreeMap<String, serde_json::Value>)]
     pub fields: BTreeMap<String, Box<RawValue>>,
+    /// Its own model calls by time, at the prices of now. One for each event of type `llm` with usage; a start and an
+    /// end are one.
+    pub calls: Vec<RunCall>,
     /// Every feedback, oldest first.
     pub feedback_history: Vec<Feedback>,
     /// Its events by time.
     pub events: Vec<RunEvent>,
-    /// Whether there are more events than are here; then input, output and the rest are of those that are here.
+    /// Whether there are more events than are here; then calls, input, output and the rest are of those that are here.
     pub events_truncated: bool,
     /// Other apps of the same project that have a run of this id, where `app_id` chose none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also_in_apps: Vec<String>,
+}
+
+/// A model call of a run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunCall {
+    /// The event that completes it, `null` where none does yet.
+    pub event_id: Option<String>,
+    /// Time of that event, else the start of the run.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Instant,
+    /// Model.
+    pub model: Option<String>,
+    /// Tokens of the prompt.
+    pub prompt_tokens: Option<u64>,
+    /// Tokens of the completion.
+    pub completion_tokens: Option<u64>,
+    /// All its tokens.
+    pub total_tokens: Option<u64>,
+    /// Part of the prompt's tokens that came from a cache.
+    pub cached_tokens: Option<u64>,
+    /// Part of the completion's tokens spent on reasoning.
+    pub reasoning_tokens: Option<u64>,
+    /// Cost in USD, exact.
+    #[schema(value_type = f64)]
+    pub cost: Dollars,
+    /// Why the cost is what it is.
+    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model)$")]
+    pub cost_status: CostStatus,
+    /// Whether the cost is an estimate.
+    pub cost_estimated: bool,
 }
 
 /// An event of a run.
@@ -250,20 +261,6 @@ pub struct RunEvent {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rust_decimal::Decimal;
-
-    #[test]
-    fn amounts_are_written_with_every_digit_and_no_more() {
-        for (units, text) in [
-            (0, "0"),
-            (1, "0.000000000000000001"),
-            (1_500_000_000_000_000_000, "1.5"),
-            (-250_000_000_000_000_000, "-0.25"),
-            (100_000_000_000_000_000_000, "100"),
-        ] {
-            assert_eq!(serde_json::to_string(&Dollars(units)).unwrap(), text);
-        }
-    }
 
     #[test]
     fn seconds_are_written_to_the_millisecond() {
@@ -279,12 +276,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn an_amount_reads_back_exactly(units in -1_000_000_000_000_000_000_000_000i128..1_000_000_000_000_000_000_000_000) {
-            let read: Decimal = Dollars(units).to_string().parse().unwrap();
-            prop_assert_eq!(read, Decimal::from_i128_with_scale(units, 18));
-        }
-
         #[test]
         fn seconds_read_back_exactly(ms in -10_000_000_000_000i64..10_000_000_000_000) {
             let read: f64 = serde_json::from_str(&serde_json::to_string(&Seconds(ms)).unwrap()).unwrap();

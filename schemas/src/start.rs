@@ -1,27 +1,25 @@
-//! The start of a process, as the log carries it beside the event that reports it.
+//! The start of a process in the log, beside the event that reports it.
 //!
-//! The instance has to be durable before it is answered, and the log is what is durable soonest: so the record of the
-//! event says in a header what else there is to know of the instance, and the processor makes its row. Headers are
-//! written by this program only, so no client can report an instance into being.
+//! The instance has to be durable before the response, and the log is the fastest durable store. So a header of the
+//! event's record contains the rest of the instance, and the processor makes its row. Only this program writes headers,
+//! so no client can forge an instance.
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::HeaderFault;
 use crate::timestamp::UnixMs;
 
-/// The header.
 pub const HEADER: &str = "start";
 
-/// An instance at its start. Its project and app are those of the record, its input is that of the record's event.
+/// An instance at its start. Project and app come from the record, the input from the record's event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// Identity, unique everywhere.
+    /// Globally unique.
     pub uuid: String,
-    /// A number that is unique in the deployment and exact in JavaScript.
+    /// Unique in the deployment and exact in JavaScript.
     pub instance_id: u64,
-    /// When it was started, Unix milliseconds.
+    /// Unix milliseconds.
     pub started_at_ms: UnixMs,
-    /// The build.
     pub build_id: String,
     /// Status of the build at the start.
     pub build_status: String,
@@ -33,15 +31,15 @@ pub struct Start {
     pub parent_app_id: String,
     /// Empty for none.
     pub root_app_id: String,
-    /// State, such as `STARTED`.
+    /// For example `STARTED`.
     pub state: String,
-    /// JSON, a list.
+    /// A JSON list.
     pub tokens: String,
-    /// What the client said it runs on.
+    /// The platform according to the client.
     pub platform: String,
     /// Public identifier of the credential.
     pub started_by: String,
-    /// Tells whether another request is the same.
+    /// Identifies repetitions of the same request.
     pub fingerprint: String,
 }
 
@@ -54,7 +52,7 @@ impl Start {
         serde_json::to_vec(self)
     }
 
-    /// Reads it back; `None` for records of anything else.
+    /// `None` for other records.
     pub fn decode<'a>(
         headers: impl Iterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<Option<Self>, HeaderFault> {
@@ -86,5 +84,28 @@ mod tests {
         assert_eq!(Start::decode(headers[..1].iter().copied()), Ok(None));
         let damaged = Start::decode([(HEADER, &b"{"[..])].into_iter());
         assert_eq!(damaged.unwrap_err().header, HEADER);
+    }
+
+    #[test]
+    fn a_start_has_the_bytes_that_the_log_holds() {
+        let start = Start {
+            uuid: "45c89f80-6c6c-44c1-b356-36e71dbb0eb4".to_owned(),
+            instance_id: 1_048_576,
+            started_at_ms: 1_795_185_741_941,
+            build_id: "b1".to_owned(),
+            build_status: "COMMITTED".to_owned(),
+            process: "Order".to_owned(),
+            process_uuid: "456ad637-8260-535e-9fad-6651b1c44395".to_owned(),
+            parent_app_id: "parent".to_owned(),
+            root_app_id: String::new(),
+            state: "STARTED".to_owned(),
+            tokens: r#"[{"id":1048577,"state":"ACTIVE"}]"#.to_owned(),
+            platform: "web".to_owned(),
+            started_by: "tok_1".to_owned(),
+            fingerprint: "f".to_owned(),
+        };
+        let golden = crate::golden::check("record.start_header.json", &start.encode().unwrap());
+        let headers = [(HEADER, golden.as_slice())];
+        assert_eq!(Start::decode(headers.into_iter()), Ok(Some(start)));
     }
 }

@@ -1,28 +1,24 @@
 //! Threads as the API shows them, and what can be asked of their list.
 //!
-//! A thread is either named by its messages (`thread_id`), or it is a window: messages of one app, agent and user that
-//! follow each other by at most [`WINDOW_GAP_MS`]. A window has no name of its own; its id is made of its first
-//! message, see [`WindowId`].
+//! A thread is either named by its messages (`thread_id`), or a window: messages of one app, agent and user with pauses
+//! of at most [`WINDOW_GAP_MS`]. A window has no name; its id consists of its first message, see [`WindowId`].
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
+use crate::cursor::{self, Position};
 use crate::filter::{FeedbackFilter, RunQuery, unknown_parameters};
-use crate::run::{Dollars, Feedback, Instant};
+use crate::money::Dollars;
+use crate::run::{Feedback, Instant};
 use crate::timestamp::UnixMs;
 
-/// The longest pause between two messages of one window, milliseconds: interface.md section 8. A pause of exactly this
-/// is still inside.
+/// The longest pause between two messages of one window, inclusive, milliseconds: interface.md section 8.
 pub const WINDOW_GAP_MS: i64 = 30 * 60 * 1000;
-/// What ids of windows begin with.
+/// Prefix of the ids of windows.
 const WINDOW_PREFIX: &str = "w_";
-/// The form of cursors written by this program.
-const CURSOR_VERSION: u8 = 1;
 
 /// What makes messages a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -117,25 +113,25 @@ pub struct ThreadDetail {
     pub also_in_apps: Vec<String>,
 }
 
-/// The id of a window: the message it began with when the id was made. Should an earlier message come late, the window
-/// has a new id, and the old one still leads to it, because it is resolved by the message.
+/// The id of a window: its first message when the id was made. If an earlier message arrives later, the window gets a
+/// new id, and the old one still leads to it, because it is resolved by the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowId {
     /// Time of the message, Unix milliseconds.
     pub timestamp_ms: UnixMs,
-    /// Identity of its event.
+    /// Identity of the message's event.
     pub event_id: u128,
 }
 
 impl WindowId {
-    /// The text of the id: `w_` and 32 letters, digits, `-` or `_`.
+    /// `w_` and 32 letters, digits, `-` or `_`.
     pub fn encode(&self) -> String {
         let mut bytes = self.timestamp_ms.to_be_bytes().to_vec();
         bytes.extend(self.event_id.to_be_bytes());
         format!("{WINDOW_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Reads an id; `None` when the text is not one.
+    /// `None` when the text is no such id.
     pub fn decode(text: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD
             .decode(text.strip_prefix(WINDOW_PREFIX)?)
@@ -148,7 +144,7 @@ impl WindowId {
     }
 }
 
-/// What is asked of the thread list.
+/// A query of the thread list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadQuery {
     /// Only this project.
@@ -161,13 +157,12 @@ pub struct ThreadQuery {
     pub user_email: Option<String>,
     /// Only threads with this feedback on a message.
     pub feedback: Option<FeedbackFilter>,
-    /// Only threads whose last message is not before this.
+    /// Only threads whose last message is not before this time.
     pub from_ms: Option<UnixMs>,
-    /// Only threads whose last message is not after this.
+    /// Only threads whose last message is not after this time.
     pub to_ms: Option<UnixMs>,
-    /// Threads on the page.
     pub limit: u32,
-    /// Where to go on, as the caller gave it.
+    /// The client's cursor.
     pub cursor: Option<String>,
     fingerprint: u64,
 }
@@ -185,11 +180,11 @@ impl ThreadQuery {
         "cursor",
     ];
 
-    /// Reads the pairs of a query string: each means and allows what it does in the run list.
+    /// Parses the pairs of a query string, each as in the run list.
     ///
     /// # Errors
-    /// A 400 that names the parameter, the value and what is allowed.
-    pub fn from_pairs<'a, I>(pairs: I) -> Result<Self, Fault>
+    /// A 400 that names the parameter, the value and the rule.
+    pub fn from_pairs<'a, I>(pairs: I) -> Result<Self, ApiError>
     where
         I: IntoIterator<Item = (&'a str, &'a str)> + Clone,
     {
@@ -217,77 +212,35 @@ impl ThreadQuery {
         })
     }
 
-    /// The place the caller's cursor names, if they gave one.
+    /// The position in the client's cursor.
     ///
     /// # Errors
-    /// A 400 when the text is no cursor, is damaged, or belongs to another filter.
-    pub fn place(&self) -> Result<Option<ThreadPlace>, Fault> {
+    /// A 400 when the cursor is invalid, damaged, or of another filter.
+    pub fn place(&self) -> Result<Option<ThreadPlace>, ApiError> {
         let Some(text) = &self.cursor else {
             return Ok(None);
         };
-        let refused = |message: &str| {
-            Fault::bad_request("invalid_cursor", message)
-                .with_details(json!({"parameter": "cursor"}))
-        };
-        let (fingerprint, place) = URL_SAFE_NO_PAD
-            .decode(text)
-            .ok()
-            .and_then(|bytes| read_cursor(&bytes))
-            .ok_or_else(|| {
-                refused(
-                    "`cursor` is not one that an answer gave, or it is damaged; start without it",
-                )
-            })?;
-        if fingerprint != self.fingerprint {
-            return Err(refused(
-                "`cursor` belongs to another filter; keep every parameter but `limit`, or start without it",
-            ));
-        }
-        Ok(Some(place))
+        cursor::decode(text, self.fingerprint).map(Some)
     }
 
-    /// The cursor for what comes after `place`.
+    /// The cursor for the threads after `place`.
     pub fn cursor_after(&self, place: ThreadPlace) -> String {
-        let mut body = vec![CURSOR_VERSION, place.grouped_by as u8];
-        body.extend(self.fingerprint.to_le_bytes());
-        body.extend(place.ended_at_ms.to_le_bytes());
-        body.extend(place.key.to_le_bytes());
-        let mut bytes = xxh3_64(&body).to_le_bytes().to_vec();
-        bytes.extend(body);
-        URL_SAFE_NO_PAD.encode(bytes)
+        cursor::encode(&place, self.fingerprint)
     }
 }
 
-fn read_cursor(bytes: &[u8]) -> Option<(u64, ThreadPlace)> {
-    let (sum, body) = bytes.split_first_chunk::<8>()?;
-    if *sum != xxh3_64(body).to_le_bytes() {
-        return None;
-    }
-    let (head, rest) = body.split_first_chunk::<2>()?;
-    let (fingerprint, rest) = rest.split_first_chunk::<8>()?;
-    let (ended_at, key) = rest.split_first_chunk::<8>()?;
-    let grouped_by = match *head {
-        [CURSOR_VERSION, 0] => GroupedBy::Window,
-        [CURSOR_VERSION, 1] => GroupedBy::ThreadId,
-        _ => return None,
-    };
-    let place = ThreadPlace {
-        ended_at_ms: i64::from_le_bytes(*ended_at),
-        grouped_by,
-        key: u64::from_le_bytes(key.try_into().ok()?),
-    };
-    Some((u64::from_le_bytes(*fingerprint), place))
-}
-
-/// The place of a thread in the list, which goes from the greatest place to the least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The position of a thread in the list, which is in descending order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ThreadPlace {
     /// Time of its last message, Unix milliseconds.
     pub ended_at_ms: UnixMs,
-    /// What makes it a thread.
     pub grouped_by: GroupedBy,
-    /// The store's key of the thread, or of whom the window belongs to.
+    /// The store's key of the thread, or of the owner of the window.
     pub key: u64,
+}
+
+impl Position for ThreadPlace {
+    const LIST: u8 = 2;
 }
 
 #[cfg(test)]
@@ -296,7 +249,7 @@ mod tests {
     use crate::filter::LIMIT_DEFAULT;
     use proptest::prelude::*;
 
-    fn query(pairs: &[(&str, &str)]) -> Result<ThreadQuery, Fault> {
+    fn query(pairs: &[(&str, &str)]) -> Result<ThreadQuery, ApiError> {
         ThreadQuery::from_pairs(pairs.iter().copied())
     }
 

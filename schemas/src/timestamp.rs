@@ -1,22 +1,22 @@
-//! Times as clients write them, kept as Unix milliseconds UTC.
+//! Times in clients' formats, stored as Unix milliseconds UTC.
 
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
 
-/// A point in time: milliseconds since 1970-01-01T00:00:00Z.
+/// Milliseconds since 1970-01-01T00:00:00Z.
 pub type UnixMs = i64;
 
-/// Reads a time from text: ISO 8601 with any offset and precision, or without zone (then UTC), with `T` or a blank
-/// between date and time. Finer parts are cut to the millisecond. `None` when it is none of these.
+/// Parses ISO 8601 with any offset and precision, or without a zone (then UTC), with `T` or a blank between date and
+/// time. Truncates to the millisecond.
 pub fn parse_text(text: &str) -> Option<UnixMs> {
     parse_time(text).map(|time| time.timestamp_millis())
 }
 
-/// The same with the microsecond in the millisecond, where the text has more than three digits of a second.
+/// [`parse_text`] with the microsecond within the millisecond, if the text has more than three digits of a second.
 pub(crate) fn parse_finely(text: &str) -> Option<(UnixMs, Option<u16>)> {
     let time = parse_time(text)?;
     let fraction = text.split('.').nth(1).unwrap_or_default().bytes();
     let is_fine = fraction.take_while(u8::is_ascii_digit).count() > 3;
-    // Below a thousand. A leap second has more than a second's microseconds, and fits all the same.
+    // Below a thousand. A leap second has more than a second's microseconds, and still fits.
     let microsecond = u16::try_from(time.timestamp_subsec_micros() % 1000).ok();
     Some((time.timestamp_millis(), microsecond.filter(|_| is_fine)))
 }
@@ -25,7 +25,7 @@ fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         return Some(time.to_utc());
     }
-    // RFC 3339 covers what nearly every client sends; the rest is tried in the order in which clients were seen.
+    // RFC 3339 is what nearly every client sends; the rest is tried in the order of their frequency.
     for format in [
         "%Y-%m-%d %H:%M:%S%.f",
         "%Y-%m-%dT%H:%M:%S%.f",
@@ -47,10 +47,10 @@ fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     None
 }
 
-/// Writes a time the way the API does: `2026-11-20T10:00:00.000Z`.
+/// The time in the API's format: `2026-11-20T10:00:00.000Z`.
 ///
-/// Times outside of what a calendar can show (year ±262,000) come out as the Unix epoch; such times are refused on
-/// the way in, so this does not happen to stored data.
+/// Times out of the calendar's range (year ±262,000) become the Unix epoch; such times are rejected on the way in, so
+/// this does not happen to stored data.
 pub fn to_text(time_ms: UnixMs) -> String {
     DateTime::<Utc>::from_timestamp_millis(time_ms)
         .unwrap_or_default()

@@ -7,19 +7,20 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::run::{Dollars, Instant, Seconds};
+use crate::money::Dollars;
+use crate::run::{Instant, Seconds};
 
 mod question;
 
 pub use question::{GroupBy, Question, unpaged};
 
-/// Groups told apart in one answer; the rest is summed as `other`.
+/// Groups listed in one response; the rest is summed as `other`.
 pub const GROUPS_MAX: usize = 100;
-/// Groups told apart in an answer with a series: each has a figure per bucket.
+/// Groups listed in a response with a series: each has figures per bucket.
 pub const GROUPS_IN_SERIES_MAX: usize = 20;
 /// Buckets of a series: 41 days by hour, 2.7 years by day, more than a chart has pixels for.
 pub const BUCKETS_MAX: i64 = 1000;
-/// Days before `to` that are looked at where the caller does not say from when.
+/// Default range: days before `to`.
 pub const DEFAULT_DAYS: i64 = 30;
 /// Values of one facet.
 pub const FACET_VALUES_MAX: usize = 100;
@@ -36,7 +37,6 @@ pub enum Interval {
 }
 
 impl Interval {
-    /// Its length in milliseconds.
     pub fn length_ms(self) -> i64 {
         match self {
             Self::Hour => 3_600_000,

@@ -13,22 +13,21 @@ const CLEAR: &str = "/api/internal/cache/clear";
 
 #[derive(Subcommand)]
 pub(crate) enum CacheCommand {
-    /// Lists the caches and what every process keeps in them.
+    /// Lists the caches and their contents in every process.
     List {
         #[command(flatten)]
         access: Access,
     },
-    /// Has every process empty them and read anew what they held.
+    /// Clears the caches of every process.
     Clear {
         /// Names as listed
-        #[arg(value_name = "NAME", default_value = query::platform::CORE_CACHE)]
+        #[arg(value_name = "NAME", default_value = query::CORE_CACHE)]
         names: Vec<String>,
         #[command(flatten)]
         access: Access,
     },
 }
 
-/// Asks the server and prints what it says.
 pub(super) async fn run(command: CacheCommand) -> anyhow::Result<()> {
     match command {
         CacheCommand::List { access } => {
@@ -51,7 +50,7 @@ async fn asked(access: &Access, ask: &Ask) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&Server::of(access)?.ask(ask).await?)?)
 }
 
-/// A line for each cache, and below it one for each part.
+/// A line for each cache, followed by one for each part.
 fn table(answer: &Value) -> String {
     let mut text = String::new();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

@@ -11,23 +11,23 @@ const REDRIVE: &str = "/api/internal/dead-letters/redrive";
 
 #[derive(Subcommand)]
 pub(crate) enum DeadLetterCommand {
-    /// Lists them, oldest first.
+    /// Lists dead letters, oldest first.
     List {
-        /// How many at most
+        /// Maximum number to list
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
-        /// Begin with this one, by its id
+        /// Start with this id
         #[arg(long, value_name = "ID")]
         from: Option<String>,
-        /// Show what was accepted; it is what clients sent
+        /// Print the accepted events, with the content that clients sent
         #[arg(long)]
         payload: bool,
         #[command(flatten)]
         access: Access,
     },
-    /// Puts them into the log again, after what was wrong is mended. Safe to repeat.
+    /// Appends dead letters to the log again, after the cause is fixed. Safe to repeat.
     Redrive {
-        /// Every one that was not yet
+        /// All dead letters that were not redriven
         #[arg(long, required_unless_present = "ids", conflicts_with = "ids")]
         all: bool,
         /// Ids as listed
@@ -38,7 +38,6 @@ pub(crate) enum DeadLetterCommand {
     },
 }
 
-/// Asks the server and prints what it says.
 pub(super) async fn run(command: DeadLetterCommand) -> anyhow::Result<()> {
     match command {
         DeadLetterCommand::List {

@@ -1,4 +1,4 @@
-//! The command that scans the platform and shows what it found as a table.
+//! The command that scans the platform and prints a table.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,6 @@ pub(crate) struct DiscoverArgs {
     access: Access,
 }
 
-/// Has the server scan and prints what it found.
 pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<()> {
     let access = args.access;
     let ask = Ask::get("/api/platform/discover");
@@ -26,7 +25,7 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The report for a person.
+/// The report as text.
 fn rendered(report: &Value) -> String {
     let mut rows = vec![["", "STATUS", "VERSION", "WHERE", ""].map(str::to_owned)];
     let services = report["services"].as_object();
@@ -74,7 +73,7 @@ fn rendered(report: &Value) -> String {
     all
 }
 
-/// What a system says in numbers.
+/// The figures of a system.
 fn figures(system: &Value) -> String {
     let (pool, memory) = (&system["connections"], &system["memory"]);
     if pool.is_object() {
@@ -149,7 +148,7 @@ documentStorage  healthy             http://s3   2 buckets
         let mut sorted: Vec<&str> = expected.lines().collect();
         let rendered = rendered(&report);
         let mut found: Vec<&str> = rendered.lines().collect();
-        // Whether the keys of an object keep their order depends on who reads it.
+        // The order of an object's keys depends on its parser.
         sorted.sort_unstable();
         found.sort_unstable();
         assert_eq!(found, sorted, "{rendered}");

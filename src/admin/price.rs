@@ -1,11 +1,9 @@
 //! The commands for prices.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use schemas::price::written::moment_ms;
 use schemas::price::{PriceKey, Rates};
@@ -13,23 +11,24 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::price_file::{self, Entry, FILE_BYTES, Fields};
+use super::read_file;
 use super::server::{Access, Ask, Server};
 
 const PRICES: &str = "/api/internal/prices";
 
 #[derive(Subcommand)]
 pub(crate) enum PriceCommand {
-    /// Lists the prices that count, in USD per million tokens.
+    /// Lists the effective prices, in USD per million tokens.
     List {
-        /// Only those of exactly this name
+        /// Only prices of exactly this name
         model: Option<String>,
-        /// Only those that came with the program, or only those that people set
+        /// Only shipped prices, or only changed prices
         #[arg(long, value_enum)]
         origin: Option<Origin>,
         #[command(flatten)]
         access: Access,
     },
-    /// Sets the price of a model, in USD for a thousand or for a million tokens.
+    /// Sets the price of a model, in USD per thousand or per million tokens.
     Set {
         /// Name of the model, as it is reported
         model: String,
@@ -38,59 +37,58 @@ pub(crate) enum PriceCommand {
         #[command(flatten)]
         access: Access,
     },
-    /// Takes prices of a model away, those that came with the program too.
+    /// Removes prices of a model, including shipped prices.
     Remove {
         /// Name of the model
         model: String,
-        /// Only the one in force from this date, or `none` for the one in force since ever
+        /// Only the price that starts at this date, or `none` for the price without a start date
         #[arg(long, value_name = "DATE")]
         from: Option<String>,
-        /// Only those for beginnings of names, or with `false` only those for the whole name
+        /// Only prices of prefixes, or with `false` only prices of whole names
         #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
         prefix: Option<bool>,
         #[command(flatten)]
         access: Access,
     },
-    /// Sets the prices of a file, JSON or CSV; all of it is checked before anything is written.
+    /// Sets the prices in a file, JSON or CSV; all of it is validated before anything is written.
     Import {
-        /// The file; its fields or columns are those of the API
+        /// The file; its fields or columns are the fields of the API
         file: PathBuf,
         #[command(flatten)]
         access: Access,
     },
 }
 
-/// What a model costs.
 #[derive(Args)]
 pub(crate) struct Given {
-    /// A million tokens of the prompt
+    /// USD per million tokens of the prompt
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     input_per_1m: Option<String>,
-    /// A million tokens of the answer
+    /// USD per million tokens of the completion
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     output_per_1m: Option<String>,
-    /// A million tokens of the prompt that came from a cache [default: as others]
+    /// USD per million cached tokens of the prompt [default: as other tokens of the prompt]
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     cached_input_per_1m: Option<String>,
-    /// A million tokens where only their total is known [default: as the prompt, as an estimate]
+    /// USD per million tokens where only the total is known [default: as the prompt, as an estimate]
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     total_per_1m: Option<String>,
-    /// A thousand tokens of the prompt
+    /// USD per thousand tokens of the prompt
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     input_per_1k: Option<String>,
-    /// A thousand tokens of the answer
+    /// USD per thousand tokens of the completion
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     output_per_1k: Option<String>,
-    /// A thousand tokens of the prompt that came from a cache
+    /// USD per thousand cached tokens of the prompt
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     cached_input_per_1k: Option<String>,
-    /// A thousand tokens where only their total is known
+    /// USD per thousand tokens where only the total is known
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     total_per_1k: Option<String>,
-    /// In force for runs that start at or after this time or date (UTC) [default: since ever]
+    /// Applies to runs that start at or after this time or date (UTC) [default: no start date]
     #[arg(long, value_name = "DATE")]
     from: Option<String>,
-    /// For all models whose names begin so and that have no row of their own
+    /// Applies to all models with this prefix that have no price of their own
     #[arg(long)]
     prefix: bool,
 }
@@ -102,7 +100,7 @@ pub(crate) enum Origin {
 }
 
 impl Given {
-    /// The price as the API takes it.
+    /// The price in the format of the API.
     fn entry(self, model: String) -> Result<Entry, String> {
         let values = [
             ("model", Some(model)),
@@ -127,7 +125,7 @@ impl Given {
     }
 }
 
-/// A price as the server shows it, its numbers as they stand.
+/// A price in a response, with its numbers unchanged.
 #[derive(Deserialize)]
 struct Shown {
     model: String,
@@ -150,7 +148,6 @@ struct Removed {
     removed: Vec<Shown>,
 }
 
-/// Does what the command says.
 pub(super) async fn run(command: PriceCommand) -> anyhow::Result<()> {
     match command {
         PriceCommand::List {
@@ -208,13 +205,12 @@ fn show(
     } else {
         print!(
             "{}",
-            text(answer).context("the server answered something else than prices")?
+            text(answer).context("the answer of the server is not a list of prices")?
         );
     }
     Ok(())
 }
 
-/// Prices as columns.
 fn table(rows: &[Shown]) -> String {
     if rows.is_empty() {
         return "none\n".to_owned();
@@ -259,20 +255,13 @@ fn table(rows: &[Shown]) -> String {
 }
 
 async fn import(path: &Path, access: &Access) -> anyhow::Result<()> {
-    let mut text = String::new();
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    file.take(FILE_BYTES + 1)
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    if text.len() as u64 > FILE_BYTES {
-        bail!("{} has more than {FILE_BYTES} bytes", path.display());
-    }
+    let text = read_file(path, FILE_BYTES)?;
     let entries = price_file::read(&text)
         .map_err(|faults| anyhow::anyhow!("nothing was written: {}\n{faults}", path.display()))?;
     let server = Server::of(access)?;
     let answer = server.ask(&Ask::get(PRICES)).await?;
-    let known: Listed =
-        serde_json::from_str(&answer).context("the server answered something else than prices")?;
+    let known: Listed = serde_json::from_str(&answer)
+        .context("the answer of the server is not a list of prices")?;
     let known: HashMap<PriceKey, Rates> = known.data.into_iter().filter_map(Shown::row).collect();
     let (mut new, mut changed, mut equal) = (0, 0, 0);
     for Entry { row, body } in entries {
@@ -288,7 +277,7 @@ async fn import(path: &Path, access: &Access) -> anyhow::Result<()> {
         server.ask(&ask).await.with_context(|| {
             let written = new + changed - 1;
             format!(
-                "stopped at `{}`; {written} prices were written, and importing again goes on from there",
+                "stopped at `{}`; {written} prices were written; repeat the import to continue",
                 row.key.model
             )
         })?;
@@ -296,13 +285,13 @@ async fn import(path: &Path, access: &Access) -> anyhow::Result<()> {
     if access.json {
         println!(r#"{{"new":{new},"changed":{changed},"as_they_were":{equal}}}"#);
     } else {
-        println!("{new} new, {changed} changed, {equal} as they were");
+        println!("{new} new, {changed} changed, {equal} unchanged");
     }
     Ok(())
 }
 
 impl Shown {
-    /// What the server showed, as it is compared; `None` for what this program cannot read.
+    /// The price for comparisons; `None` if this program cannot read it.
     fn row(self) -> Option<(PriceKey, Rates)> {
         use schemas::price::rate::{Per, Rate};
         let rate = |number: &RawValue| Rate::read(number.get(), Per::Million).ok();

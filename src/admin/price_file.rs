@@ -1,6 +1,6 @@
-//! Files of prices: JSON or CSV, with the names of the API.
+//! Files of prices: JSON or CSV, with the field names of the API.
 //!
-//! JSON is a list of objects, or `{"data": [...]}`. CSV has a line of names first. Numbers are taken digit by digit.
+//! JSON is a list of objects, or `{"data": [...]}`. CSV begins with a line of names. Numbers keep their exact digits.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 
 /// Bytes of a file: ten thousand rows of a few hundred bytes, with room to spare.
 pub(super) const FILE_BYTES: u64 = 16 << 20;
-/// Faults told of one file: more than anyone mends at once.
+/// Faults reported for one file: more than an operator fixes at once.
 const FAULTS_TOLD: usize = 20;
-/// Characters of each: it may repeat what the file holds, such as the name of an unknown field.
+/// Characters of a fault, which may quote the file, such as the name of an unknown field.
 const FAULT_CHARS: usize = 400;
 
-/// The names a column or a field may have.
+/// Numeric columns or fields.
 const NUMBERS: [&str; 8] = [
     "input_per_1k",
     "output_per_1k",
@@ -27,18 +27,17 @@ const NUMBERS: [&str; 8] = [
     "total_per_1m",
 ];
 
-/// A price to set.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) row: PriceRow,
-    /// The body of the request that sets it.
+    /// The body of the request that sets the price.
     pub(super) body: String,
 }
 
-/// Fields of a price, each with its JSON.
+/// Fields of a price, each as JSON.
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// Reads a file and checks all of it. The error names every row that does not fit, up to a bound.
+/// Validates the whole file. The error names every faulty row, up to a bound.
 pub(super) fn read(text: &str) -> Result<Vec<Entry>, String> {
     let text = text.trim_start_matches('\u{feff}');
     let rows = match text.trim_start().starts_with(['[', '{']) {
@@ -77,7 +76,7 @@ fn brief(fault: &str) -> String {
     fault.chars().take(FAULT_CHARS).collect()
 }
 
-/// Checks the fields of one price, of which one is the model.
+/// Validates the fields of one price, the model included.
 pub(super) fn entry(mut fields: Fields) -> Result<Entry, String> {
     let model = fields.remove("model").ok_or("`model` is missing")?;
     let model: String =
@@ -147,7 +146,7 @@ fn csv_rows(text: &str) -> Result<Vec<Placed>, String> {
     Ok(rows.collect())
 }
 
-/// The JSON of a value that was written without quotes, as on a command line or in CSV.
+/// The JSON of a value without quotes, from a command line or CSV.
 pub(super) fn field(name: &str, value: String) -> Result<Box<RawValue>, String> {
     let json = match name {
         "model" | "effective_from" => serde_json::Value::String(value).to_string(),
@@ -156,7 +155,7 @@ pub(super) fn field(name: &str, value: String) -> Result<Box<RawValue>, String> 
     RawValue::from_string(json.clone()).map_err(|_| format!("`{name}` cannot be `{json}`"))
 }
 
-/// The values of a line of CSV; `None` when a quote is left open.
+/// The values of a line of CSV; `None` when a quote is not closed.
 fn cells(line: &str) -> Option<Vec<String>> {
     let mut cells = vec![String::new()];
     let mut is_quoted = false;

@@ -1,24 +1,23 @@
-//! Builds of applications and the processes in them, from the command line.
+//! The commands for builds of applications and their processes.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use serde_json::Value;
 
+use super::read_file;
 use super::server::{Access, Ask, Server};
 
 const APPS: &str = "/api/platform/app";
-/// Bytes of a file: what the server takes.
+/// Bytes of a file: the server's limit.
 const FILE_BYTES: u64 = 4 << 20;
 
 #[derive(Subcommand)]
 pub(crate) enum ProcessCommand {
     /// Registers a build with the processes that can be started in it.
     Register {
-        /// JSON: what the API takes, with `appId` and `buildId` unless they are given here
+        /// JSON: the body of the API, with `appId` and `buildId` unless they are given as flags
         file: PathBuf,
         /// Application of the build
         #[arg(long)]
@@ -26,7 +25,7 @@ pub(crate) enum ProcessCommand {
         /// Id of the build
         #[arg(long)]
         build: Option<String>,
-        /// Project of the build [default: the only one the token reaches, else `default`]
+        /// Project of the build [default: the only project of the token, else `default`]
         #[arg(long)]
         project: Option<String>,
         #[command(flatten)]
@@ -36,7 +35,7 @@ pub(crate) enum ProcessCommand {
     List {
         /// The application
         app: String,
-        /// Only those of this project
+        /// Only builds of this project
         #[arg(long)]
         project: Option<String>,
         #[command(flatten)]
@@ -61,8 +60,8 @@ pub(crate) async fn run(command: ProcessCommand) -> anyhow::Result<()> {
                 println!("{answer}");
                 return Ok(());
             }
-            let answer: Value = serde_json::from_str(&answer)
-                .context("the server answered something else than a build")?;
+            let answer: Value =
+                serde_json::from_str(&answer).context("the answer of the server is not a build")?;
             println!("{}", registered(&answer));
         }
         ProcessCommand::List {
@@ -78,20 +77,13 @@ pub(crate) async fn run(command: ProcessCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// App, build, and the body for the server, which knows neither of them in there.
+/// App, build, and the body for the server, without these two.
 fn read(
     path: &Path,
     app: Option<String>,
     build: Option<String>,
 ) -> anyhow::Result<(String, String, String)> {
-    let mut text = String::new();
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    file.take(FILE_BYTES + 1)
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    if text.len() as u64 > FILE_BYTES {
-        bail!("{} has more than {FILE_BYTES} bytes", path.display());
-    }
+    let text = read_file(path, FILE_BYTES)?;
     taken(&text, app, build).with_context(|| path.display().to_string())
 }
 
@@ -100,9 +92,9 @@ fn taken(
     app: Option<String>,
     build: Option<String>,
 ) -> anyhow::Result<(String, String, String)> {
-    let mut body: Value = serde_json::from_str(text).context("no JSON")?;
+    let mut body: Value = serde_json::from_str(text).context("invalid JSON")?;
     let Some(fields) = body.as_object_mut() else {
-        bail!("the build has to be a JSON object");
+        bail!("the build must be a JSON object");
     };
     let mut take =
         |field: &str, given: Option<String>, flag: &str| match (fields.remove(field), given) {
@@ -112,8 +104,8 @@ fn taken(
             (Some(Value::String(said)), Some(given)) => {
                 bail!("`{field}` is `{said}`, but {flag} is `{given}`")
             }
-            (Some(_), _) => bail!("`{field}` has to be text"),
-            (None, None) => bail!("`{field}` is missing: write it there, or give {flag}"),
+            (Some(_), _) => bail!("`{field}` must be text"),
+            (None, None) => bail!("`{field}` is missing: add it to the file, or set {flag}"),
         };
     let (app, build) = (
         take("appId", app, "--app")?,

@@ -1,4 +1,4 @@
-//! The running server as a command reaches it.
+//! The HTTP client of the commands.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use serde_json::Value;
 
 use crate::serve::folder::{Secrets, announced_address, credentials_file};
 
-/// Where the server is when neither a flag nor the data folder says so.
+/// The server's URL when neither a flag nor the data folder has one.
 const USUAL_URL: &str = "http://127.0.0.1:7070";
-/// How long the server may take for an answer.
+/// Time-out of a response.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-/// What of a name is escaped where it stands in a path.
+/// Characters of a name that are escaped in a path.
 const IN_A_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// How to reach the server and as whom.
+/// URL and credential of the server.
 #[derive(Args)]
 pub(crate) struct Access {
-    /// Address of the server [default: what the server left in the data folder, else http://127.0.0.1:7070]
+    /// Address of the server [default: the file `address` in the data folder, else http://127.0.0.1:7070]
     #[arg(long, env = "SPINDLE_URL")]
     url: Option<String>,
-    /// Admin token [default: the one in the credentials file of the data folder]
+    /// Admin token [default: from the credentials file in the data folder]
     #[arg(long, env = "SPINDLE_ADMIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// Data folder of the server
@@ -45,7 +45,7 @@ pub(crate) struct Access {
     pub(crate) json: bool,
 }
 
-/// What is asked of the server.
+/// A request.
 pub(crate) struct Ask {
     method: Method,
     path: String,
@@ -70,7 +70,7 @@ impl Ask {
         }
     }
 
-    /// Puts the JSON text under a name; it goes out as it stands.
+    /// PUT of a JSON text, which is sent unchanged, to a name below a path.
     pub(crate) fn put(path: &str, name: &str, body: String) -> anyhow::Result<Self> {
         Ok(Self {
             method: Method::PUT,
@@ -79,12 +79,12 @@ impl Ask {
         })
     }
 
-    /// Asks for what is under these parts of a path: the first as it stands, the others as names.
+    /// GET of a path: its first part is used as it is, the others are escaped names.
     pub(crate) fn get_at(parts: &[&str]) -> anyhow::Result<Self> {
         Ok(Self::get(&joined(parts)?))
     }
 
-    /// Puts the JSON text there; it goes out as it stands.
+    /// PUT of a JSON text, which is sent unchanged.
     pub(crate) fn put_at(parts: &[&str], body: String) -> anyhow::Result<Self> {
         Ok(Self {
             method: Method::PUT,
@@ -101,7 +101,7 @@ impl Ask {
         })
     }
 
-    /// Adds a parameter.
+    /// Adds a query parameter.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
@@ -123,15 +123,14 @@ fn joined(parts: &[&str]) -> anyhow::Result<String> {
     Ok(path)
 }
 
-/// A name as one segment of a path: whatever it holds, it cannot lead elsewhere.
+/// A name as one path segment, escaped so that it cannot lead elsewhere.
 fn segment(name: &str) -> anyhow::Result<String> {
     if matches!(name, "" | "." | "..") {
-        bail!("`{name}` is no name: use one that `list` shows");
+        bail!("`{name}` is not a valid name: use a name from `list`");
     }
     Ok(utf8_percent_encode(name, IN_A_PATH).to_string())
 }
 
-/// A server, and a token for it.
 pub(crate) struct Server {
     client: Client,
     url: String,
@@ -165,7 +164,7 @@ impl Server {
         })
     }
 
-    /// The answer, JSON as it stands; a refusal is an error that says what the server said.
+    /// The response as JSON text; an error response becomes an error with the server's message.
     pub(crate) async fn ask(&self, ask: &Ask) -> anyhow::Result<String> {
         let url = &self.url;
         let mut request = self
@@ -190,21 +189,20 @@ impl Server {
         let text = response
             .text()
             .await
-            .context("the answer of the server broke off")?;
+            .context("the answer of the server was interrupted")?;
         if status.is_success() {
             return Ok(text);
         }
         let answer: Value = serde_json::from_str(&text).unwrap_or_default();
         let message = answer["message"].as_str().unwrap_or("no reason given");
         match status {
-            StatusCode::UNAUTHORIZED => bail!("the server does not know this token: {message}"),
-            StatusCode::FORBIDDEN => bail!("this token may not do that: {message}"),
-            _ => bail!("the server refused ({}): {message}", status.as_u16()),
+            StatusCode::UNAUTHORIZED => bail!("the server rejected the token: {message}"),
+            StatusCode::FORBIDDEN => bail!("the token lacks the permission: {message}"),
+            _ => bail!("the server answered {}: {message}", status.as_u16()),
         }
     }
 }
 
-/// Runs a command to its end.
 pub(crate) fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! The settings of `[auth.oidc]`: the identity provider whose tokens are good here, if there is one.
+//! The settings of `[auth.oidc]`: the trusted identity provider, if there is one.
 
 use query::{ClaimRules, IdentityConfig, SigningAlgorithm};
 use reqwest::Url;
@@ -8,12 +8,12 @@ use schemas::ids::ProjectId;
 use super::reader::Reader;
 use super::{ms, secs};
 
-/// Entries of each list: more are a slip of the pen.
+/// Entries of each list; more are a mistake.
 const ENTRIES_MAX: usize = 1000;
-/// Longest path to a claim, so that looking for it stays cheap.
+/// Longest path to a claim, so that its look-up stays cheap.
 const PATH_BYTES: usize = 256;
 
-/// Reads them; none when no issuer is named.
+/// `None` without an issuer.
 pub(crate) fn read(from: &mut Reader) -> Option<IdentityConfig> {
     let issuer = from.text("auth.oidc.issuer");
     let allow_http = from
@@ -47,12 +47,12 @@ pub(crate) fn read(from: &mut Reader) -> Option<IdentityConfig> {
     Some(config)
 }
 
-/// What only counts when there is an issuer.
+/// Checks that only apply with an issuer.
 fn check(from: &mut Reader, config: &IdentityConfig, allow_http: bool) {
     let rules = &config.rules;
     match Url::parse(&rules.issuer) {
         Ok(url) if url.scheme() == "https" => {}
-        // Whoever is on the way could hand out keys of their own.
+        // An attacker on the network path could supply other keys.
         Ok(url) if url.scheme() == "http" && (allow_http || is_loopback(&url)) => {}
         Ok(url) if url.scheme() == "http" => from.fault(format!(
             "`auth.oidc.issuer` is \"{}\", but must be https: set `auth.oidc.allow_http` to \"yes\" where the network to it is trusted",
@@ -113,7 +113,7 @@ fn path(from: &mut Reader, key: &str) -> String {
     path
 }
 
-/// `theirs=ours`; what is theirs may have a `=` in it.
+/// `theirs=ours`; `theirs` may contain `=`.
 fn roles(from: &mut Reader) -> Vec<(String, Role)> {
     let mut roles = Vec::new();
     for entry in list(from, "auth.oidc.roles") {

@@ -4,34 +4,32 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use eventlog::KafkaConfig;
-use eventlog::kafka::Compression;
+use eventlog::{Compression, KafkaConfig};
 
 use super::reader::Reader;
 use super::{ms, secs};
 
-/// Ingest cuts records at 2 MiB (`schemas::limits::RECORD_BYTES`); key and headers come on top.
+/// Ingest limits records to 2 MiB (`schemas::limits::RECORD_BYTES`); key and headers are added to that.
 const RECORD_BYTES_LEAST: ByteSize = ByteSize::kib(2048 + 64);
-/// How long words to all processes are kept. Nobody reads old ones; a person who looks for a fault may.
+/// Retention of control messages. Processes do not read old ones; an operator may, to find an error.
 const CONTROL_RETENTION: Duration = Duration::from_secs(60 * 60);
 
-/// The topics of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct KafkaSettings {
-    /// What their names begin with.
+    /// Prefix of the topics' names.
     prefix: String,
     dead_letter_retention: Duration,
-    /// Of the topic of events; the others differ in what the methods say.
+    /// The topic of events; the methods describe how the others differ.
     events: KafkaConfig,
 }
 
 impl KafkaSettings {
-    /// The events: the log proper.
+    /// The topic of events.
     pub(crate) fn events(&self) -> KafkaConfig {
         self.events.clone()
     }
 
-    /// What cannot be processed. One partition: there are few, and people want them in order.
+    /// The dead-letter topic. One partition: there are few, and operators want them in order.
     pub(crate) fn dead_letters(&self) -> KafkaConfig {
         KafkaConfig {
             topic: format!("{}.dead-letter", self.prefix),
@@ -41,25 +39,25 @@ impl KafkaSettings {
         }
     }
 
-    /// Words to all processes, in one order for all: one partition.
+    /// The control topic. One partition, so that all processes receive messages in one order.
     pub(crate) fn control(&self) -> KafkaConfig {
         KafkaConfig {
             topic: format!("{}.control", self.prefix),
             partitions: 1,
             retention: CONTROL_RETENTION,
-            // A word is waited for.
+            // Processes wait for control messages.
             linger: Duration::ZERO,
             ..self.events.clone()
         }
     }
 }
 
-/// Reads them; none when no brokers are named. What is read ahead is shared by the workers of the processor.
+/// `None` without brokers. The workers of the processor share the prefetch.
 pub(crate) fn read(from: &mut Reader, workers: usize) -> Option<KafkaSettings> {
     let brokers = from.list("kafka.brokers");
     let prefix = from.text("kafka.topic_prefix");
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    // A topic's name has at most 249 bytes.
+    // Kafka limits a topic's name to 249 bytes.
     if !(1..=200).contains(&prefix.len()) || !prefix.bytes().all(is_name) {
         from.fault(format!(
             "`kafka.topic_prefix` is \"{prefix}\", but must be 1 to 200 letters, digits, `.`, `_` and `-`"
@@ -84,7 +82,7 @@ pub(crate) fn read(from: &mut Reader, workers: usize) -> Option<KafkaSettings> {
         retention: from.duration("kafka.retention", days.clone()),
         max_record_bytes: from.size(
             "kafka.max_record_bytes",
-            // Ingest makes records of up to 2 MiB; one that is moved or buried gets headers on top.
+            // Ingest writes records of up to 2 MiB; one that is moved or dead-lettered gets additional headers.
             RECORD_BYTES_LEAST..=ByteSize::mib(512),
         ),
         compression: from

@@ -1,4 +1,4 @@
-//! The origins whose pages may call with credentials, of the section `[platform]`.
+//! The origins of `[platform]` whose pages may call with credentials.
 
 use query::platform::headers::Origins;
 
@@ -6,7 +6,6 @@ use super::reader::Reader;
 
 const ALLOWED_ORIGINS: &str = "platform.allowed_origins";
 
-/// Reads them.
 pub(super) fn read(from: &mut Reader) -> Origins {
     let origins = Origins::new(&from.list(ALLOWED_ORIGINS));
     origins.unwrap_or_else(|why| {

@@ -1,15 +1,15 @@
-//! The settings of `[platform]`: what a scan of the platform looks at.
+//! The settings of `[platform]`: the targets of a scan.
 
 use query::platform::scan::{AuthProviderConfig, ScanConfig, ServiceConfig, StorageConfig};
 use reqwest::Url;
-use store::config::Secret;
+use store::Secret;
 use toml::Value;
 
 use super::reader::Reader;
 use super::{ms, secs};
 
 const SERVICES: &str = "platform.services";
-/// What a table of a service may hold.
+/// Fields of a service's table.
 const FIELDS: [&str; 6] = [
     "key",
     "name",
@@ -19,8 +19,8 @@ const FIELDS: [&str; 6] = [
     "capabilities",
 ];
 
-/// Reads them. People and the programs between them and the server wait no longer than half a minute for an answer.
-/// `issuer` is the one whose tokens are good here, if there is one: it is the identity provider unless another is set.
+/// Users and the proxies between them and the server wait no longer than half a minute for a response. `issuer` is the
+/// trusted one, if any: it is the identity provider unless another is set.
 pub(super) fn read(from: &mut Reader, issuer: Option<&str>) -> ScanConfig {
     let config = ScanConfig {
         probe_timeout: from.duration("platform.probe_timeout", ms(10)..=secs(25)),
@@ -121,7 +121,7 @@ fn read_document_storage(from: &mut Reader) -> Option<StorageConfig> {
     })
 }
 
-/// An address as it was written and as it was read; none when it is empty or at fault.
+/// A URL as written and as parsed; `None` when it is empty or invalid.
 fn address(from: &mut Reader, key: &str) -> Option<(String, Url)> {
     let text = from.text(key);
     if text.is_empty() {

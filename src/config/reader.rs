@@ -1,8 +1,8 @@
 //! Reads settings from layers: flags over environment over file over the compiled-in default file.
 //!
-//! Every getter notes its key, so what remains unread at the end is unknown, and every fault is kept, so all of
-//! them are told at once. A faulty value is replaced by its default to let reading go on; [`Reader::finish`] then
-//! refuses the whole.
+//! Every getter marks its key as read, so the remaining keys are unknown, and every fault is collected, so that all are
+//! reported together. A faulty value is replaced by its default so that reading continues; [`Reader::finish`] then
+//! fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ use toml::Value;
 /// Environment variables with this prefix and a `__` in the rest are settings.
 const ENV_PREFIX: &str = "SPINDLE_";
 
-/// Where a value came from.
+/// The layer of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Default,
@@ -37,7 +37,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// One setting as it is in force, for `check-config`.
+/// An effective setting, for `check-config`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) key: String,
@@ -45,7 +45,7 @@ pub(crate) struct Shown {
     pub(crate) source: Source,
 }
 
-/// The layers, what was read of them and what was wrong with it.
+/// The layers, the settings read so far, and their faults.
 pub(crate) struct Reader {
     defaults: BTreeMap<String, Value>,
     file: BTreeMap<String, Value>,
@@ -57,7 +57,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts from the texts of the two files, the process environment and the flags that were given.
+    /// From the texts of the two files, the process environment and the given flags.
     pub(crate) fn new(
         defaults: &str,
         file: &str,
@@ -68,7 +68,7 @@ impl Reader {
         let mut parse = |what: &str, text: &str| match text.parse::<toml::Table>() {
             Ok(table) => flatten(table),
             Err(error) => {
-                // The error's own text quotes the line, which may hold a secret.
+                // The error's own text quotes the line, which may contain a secret.
                 let start = error.span().map_or(0, |span| span.start);
                 let line = text.get(..start).unwrap_or_default().matches('\n').count() + 1;
                 faults.push(format!(
@@ -99,12 +99,11 @@ impl Reader {
         }
     }
 
-    /// Any text.
     pub(crate) fn text(&mut self, key: &str) -> String {
         self.get(key, "text", |value| value.as_str().map(str::to_owned))
     }
 
-    /// Text that must never be shown.
+    /// A text that is never shown.
     pub(crate) fn secret(&mut self, key: &str) -> String {
         let value = self.text(key);
         if let Some(shown) = self.shown.last_mut()
@@ -134,7 +133,7 @@ impl Reader {
     }
 
     /// A list of tables; in the environment and in flags as JSON, or in brackets as in the file. Its values are never
-    /// shown, not even where they are at fault: addresses in them may hold passwords.
+    /// shown, not even faulty ones: URLs in them may contain passwords.
     pub(crate) fn tables(&mut self, key: &str) -> Vec<toml::Table> {
         let given = self.get(key, "", |value| Some(tables_of(value)));
         if let Some(shown) = self.shown.last_mut() {
@@ -152,7 +151,7 @@ impl Reader {
         })
     }
 
-    /// A list of `name=value`, of which the values are never shown, not even where they are at fault.
+    /// A list of `name=value`, whose values are never shown, not even faulty ones.
     pub(crate) fn secret_pairs(&mut self, key: &str) -> BTreeMap<String, String> {
         let given = self.get(key, "", |value| Some(list_of(value)));
         let pairs: Option<BTreeMap<String, String>> = given.and_then(|items| {
@@ -225,12 +224,12 @@ impl Reader {
         )
     }
 
-    /// Adds a fault that a single value cannot show, such as two settings that exclude each other.
+    /// Adds a fault of several settings, such as two that exclude each other.
     pub(crate) fn fault(&mut self, fault: impl Into<String>) {
         self.faults.push(without_user(&fault.into()));
     }
 
-    /// Ends reading: the settings in force, or every fault.
+    /// The effective settings, or every fault.
     pub(crate) fn finish(mut self) -> Result<Vec<Shown>, Faults> {
         let given = self
             .file
@@ -302,7 +301,7 @@ impl Reader {
     }
 }
 
-/// Everything that is wrong with the settings, one line each.
+/// All faults of the settings, one line each.
 #[derive(Debug)]
 pub(crate) struct Faults(pub(crate) Vec<String>);
 
@@ -316,7 +315,7 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
-/// A value as it may be shown: an address without its user and password.
+/// A value that may be shown: a URL without its user and password.
 fn shown(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(without_user(text)),
@@ -333,8 +332,8 @@ fn shown(value: &Value) -> Value {
     }
 }
 
-/// A text in which `***` stands for what is before the `@` of each address. Passwords hold any character, so where one
-/// ends is not asked: everything up to the last `@` before a blank goes, in a list of addresses the hosts between too.
+/// Replaces the part before the `@` of each URL by `***`. Passwords may contain any character, so everything up to the
+/// last `@` before a blank is replaced, in a list of URLs including the hosts between.
 fn without_user(text: &str) -> String {
     let word = |word: &str| match word.rsplit_once('@') {
         Some((before, behind)) => match before.split_once("://") {
@@ -348,7 +347,7 @@ fn without_user(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A list as it stands in a file, or as text.
+/// A list in the format of the file, or as text.
 fn list_of(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Array(items) => items
@@ -372,7 +371,7 @@ fn list_of(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// A list of tables as it stands in a file, or as text.
+/// A list of tables in the format of the file, or as text.
 fn tables_of(value: &Value) -> Option<Vec<toml::Table>> {
     match value {
         Value::Array(items) => items.iter().map(|item| item.as_table().cloned()).collect(),

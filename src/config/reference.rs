@@ -1,4 +1,4 @@
-//! `docs/reference/settings.md` is written from the default file; this test keeps them equal.
+//! `docs/reference/settings.md` is generated from the default file; this test compares the two.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/settings
 const HEAD: &str = "# Settings
 
 Written from `spindle.default.toml` by `UPDATE=1 cargo test -p spindle --bin spindle reference`.
-Flags win over the environment, the environment over the file `spindle.toml`, the file over the defaults.
+Flags override the environment, the environment overrides the file `spindle.toml`, the file overrides the defaults.
 In the environment, `server.listen` is `SPINDLE_SERVER__LISTEN`; lists are separated by commas.
-An unknown key is an error, and all errors are told at once.
+An unknown key is an error, and all errors are reported together.
 
-Not settings, but read from the environment: `SPINDLE_API_KEY` and `SPINDLE_ADMIN_TOKEN` are the first credentials; `SPINDLE_URL` is the address that `spindle key`, `token` and `project` talk to.
+These environment variables are not settings: `SPINDLE_API_KEY` and `SPINDLE_ADMIN_TOKEN` are the first credentials; `SPINDLE_URL` is the server address of commands such as `spindle key`, `token` and `project`.
 ";
 
 fn reference() -> String {

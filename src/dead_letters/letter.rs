@@ -1,34 +1,33 @@
-//! One letter: what its headers say, and the record it was.
+//! One dead letter: the contents of its headers, and the original record.
 
 use bytes::Bytes;
 use eventlog::{Position, Record, StoredRecord};
-use query::{Letter, LetterPlace};
+use query::{DeadLetterId, DeadLetterRecord};
 
-/// What the headers that make a record a letter begin with.
+/// Prefix of the headers that a dead letter adds to its record.
 const PREFIX: &str = "dead_";
-/// The header that says what a letter is, and the only thing it says: one event of a record.
+/// The header of a dead letter that is one event of a record.
 const PART: (&str, &[u8]) = ("dead_part", b"event");
-/// The header of a record of events that says how many it has.
+/// The header with the number of events of a record.
 const EVENTS: &str = "events";
 
-/// Where it lies.
-pub(super) fn place(position: Position) -> LetterPlace {
-    LetterPlace {
+pub(super) fn id(position: Position) -> DeadLetterId {
+    DeadLetterId {
         partition: position.partition,
         offset: position.offset,
     }
 }
 
-/// What a letter says; whether it was redriven stands elsewhere.
-pub(super) fn read(stored: StoredRecord) -> Letter {
+/// A dead letter, without whether it was redriven.
+pub(super) fn read(stored: StoredRecord) -> DeadLetterRecord {
     let record = &stored.record;
     let text = |name: &str| {
         let value = header(record, name)?;
         Some(String::from_utf8_lossy(value).into_owned())
     };
     let number = |name: &str| text(name)?.parse::<u64>().ok();
-    Letter {
-        place: place(stored.position),
+    DeadLetterRecord {
+        id: id(stored.position),
         reason: text("dead_reason").unwrap_or_default(),
         project: text("project"),
         app: text("app"),
@@ -43,13 +42,13 @@ pub(super) fn read(stored: StoredRecord) -> Letter {
     }
 }
 
-/// How many accepted events it is about.
+/// The number of accepted events in it.
 pub(super) fn events(record: &Record) -> u64 {
     let text = header(record, "dead_events").and_then(|value| std::str::from_utf8(value).ok());
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The record it was; one of its own for one event.
+/// The original record; for one event, a record with only that event.
 pub(super) fn original(letter: &Record) -> Record {
     let is_event = is_event(letter);
     let kept = letter.headers.iter();
@@ -131,7 +130,7 @@ mod tests {
             record: letter(&[("dead_partition", "x")], ""),
         };
         let letter = read(stored);
-        assert_eq!((letter.place.offset, letter.events), (9, 0));
+        assert_eq!((letter.id.offset, letter.events), (9, 0));
         assert_eq!((letter.source_partition, letter.at_ms), (None, None));
         assert_eq!(letter.project.as_deref(), Some("p"));
     }

@@ -1,7 +1,7 @@
-//! Which letters were redriven: a bit for each, in blocks that are kept by name in the tables.
+//! Which dead letters were redriven: a bit for each, in named blocks in the tables.
 //!
-//! Two processes that mark letters of one block at the same moment may lose a mark; the letter is then redriven once
-//! more if somebody asks for that, which changes nothing.
+//! Two processes that mark dead letters of one block at the same moment may lose a mark; the dead letter may then be
+//! redriven once more on request, which changes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +10,17 @@ use async_trait::async_trait;
 use eventlog::Position;
 use store::{Store, StoreError};
 
-/// Letters in one block: its bits, as text, are a small part of what a value may have.
+/// Dead letters in one block: its bits, as text, are a small part of the longest value.
 const LETTERS: u64 = 4096;
 
-/// The bits of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// The first offset.
     begin: u64,
     bits: Vec<u8>,
 }
 
 impl Block {
-    /// The block of this offset, from what was kept of it.
+    /// The block of this offset, from its stored value.
     fn new(offset: u64, kept: Option<&str>) -> Self {
         let mut bits = kept
             .and_then(|text| hex::decode(text).ok())
@@ -39,13 +37,12 @@ impl Block {
         self.begin.saturating_add(LETTERS)
     }
 
-    /// Whether this letter was redriven.
     pub(super) fn has(&self, offset: u64) -> bool {
         let (byte, bit) = self.place(offset);
         self.bits.get(byte).is_some_and(|bits| bits & bit != 0)
     }
 
-    /// The first letter at or after this offset, in this block, that was not.
+    /// The first dead letter of this block at or after this offset that was not redriven.
     pub(super) fn first_unmarked(&self, from: u64) -> Option<u64> {
         (from..self.end()).find(|offset| !self.has(*offset))
     }
@@ -59,7 +56,7 @@ impl Block {
 
     fn place(&self, offset: u64) -> (usize, u8) {
         let at = offset.wrapping_sub(self.begin);
-        // Offsets of other blocks have no place in this one.
+        // Offsets of other blocks have no byte in this one.
         let byte = usize::try_from(at / 8).unwrap_or(usize::MAX);
         (byte, 1 << (at % 8))
     }
@@ -69,7 +66,7 @@ impl Block {
     }
 }
 
-/// Where blocks are kept, by name.
+/// Storage of blocks by name.
 #[async_trait]
 pub(super) trait Values: Send + Sync {
     async fn value(&self, name: &str) -> Result<Option<String>, StoreError>;
@@ -88,24 +85,21 @@ impl Values for Store {
     }
 }
 
-/// The marks of all letters.
 pub(super) struct Marks {
     values: Arc<dyn Values>,
 }
 
 impl Marks {
-    /// As they are kept there.
     pub(super) fn new(values: Arc<dyn Values>) -> Self {
         Self { values }
     }
 
-    /// The block of a letter.
     pub(super) async fn block(&self, partition: u32, offset: u64) -> Result<Block, StoreError> {
         let kept = self.values.value(&name(partition, offset)).await?;
         Ok(Block::new(offset, kept.as_deref()))
     }
 
-    /// Marks these letters; durable when this returns.
+    /// Durable when this returns.
     pub(super) async fn mark(&self, positions: &[Position]) -> Result<(), StoreError> {
         let mut blocks: BTreeMap<(u32, u64), Vec<u64>> = BTreeMap::new();
         for position in positions {
@@ -150,7 +144,7 @@ mod tests {
                 written.mark(begin + at);
             }
             let text = written.text();
-            prop_assert!(text.len() < store::deployment::VALUE_BYTES_MAX);
+            prop_assert!(text.len() < store::platform::deployment::VALUE_BYTES_MAX);
             let read = Block::new(begin + 1, Some(&text));
             prop_assert_eq!(&read, &written);
             for offset in 0..LETTERS {

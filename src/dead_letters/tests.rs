@@ -31,7 +31,7 @@ struct Fixture {
     letters: Letters,
 }
 
-/// Letters of these payloads in two partitions, in turn.
+/// Dead letters with these payloads, alternating between two partitions.
 async fn fixture(payloads: &[&str]) -> Fixture {
     let (dead, events) = (MemoryLog::new(2), MemoryLog::new(1));
     for (at, payload) in payloads.iter().enumerate() {
@@ -63,7 +63,7 @@ async fn fixture(payloads: &[&str]) -> Fixture {
 }
 
 impl Fixture {
-    /// Every page of so many letters: ids, payloads, and whether they were redriven.
+    /// Every page of at most `limit` dead letters: ids, payloads, and whether they were redriven.
     async fn listed(&self, limit: usize) -> Vec<(String, String, bool)> {
         let (mut all, mut from) = (Vec::new(), None);
         loop {
@@ -71,7 +71,7 @@ impl Fixture {
             assert!(page.letters.len() <= limit);
             all.extend(page.letters.into_iter().map(|letter| {
                 let payload = String::from_utf8(letter.payload).unwrap();
-                (letter.place.to_string(), payload, letter.is_redriven)
+                (letter.id.to_string(), payload, letter.is_redriven)
             }));
             match page.next {
                 Some(next) => from = Some(next),
@@ -145,17 +145,14 @@ async fn all_are_redriven_once_and_new_ones_after_them() {
 #[tokio::test]
 async fn named_ones_are_redriven_and_those_that_are_not_there_are_told() {
     let fixture = fixture(&["a", "b", "c"]).await;
-    let place = |text: &str| text.parse::<LetterPlace>().unwrap();
-    let named = vec![place("0-1"), place("0-9"), place("7-0")];
+    let id = |text: &str| text.parse::<DeadLetterId>().unwrap();
+    let named = vec![id("0-1"), id("0-9"), id("7-0")];
     let done = fixture
         .letters
-        .redrive(Redrive::These(named))
+        .redrive(Redrive::Named(named))
         .await
         .unwrap();
-    assert_eq!(
-        (done.letters, done.left),
-        (1, vec![place("0-9"), place("7-0")])
-    );
+    assert_eq!((done.letters, done.left), (1, vec![id("0-9"), id("7-0")]));
     let listed = fixture.listed(10).await;
     let redriven: Vec<&str> = listed
         .iter()

@@ -1,84 +1,88 @@
-//! How far a job is, for people: a bar on a terminal, a line now and then elsewhere.
+//! Progress of a job on standard error: a bar on a terminal, a line every few seconds elsewhere.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Cells of the bar.
-const BAR_CELLS: u64 = 30;
-/// Pause between two lines where there is no terminal.
+const BAR: &str = "[{bar:30}] {msg}";
+/// Interval of lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows one job on standard error.
 pub(super) struct Progress {
-    is_terminal: bool,
-    /// When the last line was written, and what it said.
+    /// Hidden without a terminal.
+    bar: ProgressBar,
     last: Option<(Instant, String)>,
 }
 
 impl Progress {
-    /// Begins with the job's name.
+    /// Prints the job's id and kind.
     pub(super) fn new(job: &Value) -> Self {
         let text = |name: &str| job[name].as_str().unwrap_or_default().to_owned();
         eprintln!("job {} ({})", text("job_id"), text("kind"));
         Self {
-            is_terminal: std::io::stderr().is_terminal(),
+            bar: bar(),
             last: None,
         }
     }
 
-    /// Shows how far it is now.
+    /// Shows the current state.
     pub(super) fn show(&mut self, job: &Value) {
         let line = line(job);
-        if self.is_terminal {
-            eprint!("\r\x1b[2K{} {line}", bar(job));
-            // Only decoration: if it cannot be written there is nobody to see it.
-            let _ = std::io::stderr().flush();
+        if !self.bar.is_hidden() {
+            update(&self.bar, job);
+            self.bar.set_message(line);
             return;
         }
-        let is_news = self
+        let is_due = self
             .last
             .as_ref()
-            .is_none_or(|(at, said)| *said != line && at.elapsed() >= LINE_INTERVAL);
-        if is_news {
+            .is_none_or(|(at, last)| *last != line && at.elapsed() >= LINE_INTERVAL);
+        if is_due {
             eprintln!("{line}");
             self.last = Some((Instant::now(), line));
         }
     }
 
-    /// Shows the end.
+    /// Shows the final state, which stays on the terminal.
     pub(super) fn end(&mut self, job: &Value) {
-        match self.is_terminal {
-            true => eprintln!("\r\x1b[2K{} {}", bar(job), line(job)),
-            false => eprintln!("{}", line(job)),
+        match self.bar.is_hidden() {
+            true => eprintln!("{}", line(job)),
+            false => {
+                update(&self.bar, job);
+                self.bar.abandon_with_message(line(job));
+            }
         }
     }
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(0).with_style(style.progress_chars("=  "))
+}
+
+fn update(bar: &ProgressBar, job: &Value) {
+    let (done, total) = (number(job, "done"), number(job, "total"));
+    bar.set_length(total);
+    bar.set_position(done.min(total));
 }
 
 fn number(job: &Value, name: &str) -> u64 {
     job[name].as_u64().unwrap_or(0)
 }
 
-fn bar(job: &Value) -> String {
-    let (done, total) = (number(job, "done"), number(job, "total"));
-    let full = match total {
-        0 => 0,
-        total => BAR_CELLS * done.min(total) / total,
-    };
-    let cells = |count: u64, cell: &str| cell.repeat(usize::try_from(count).unwrap_or(0));
-    format!("[{}{}]", cells(full, "="), cells(BAR_CELLS - full, " "))
-}
-
 fn line(job: &Value) -> String {
     let state = job["state"].as_str().unwrap_or_default();
     let (done, total) = (number(job, "done"), number(job, "total"));
     let mut line = state.to_owned();
-    if total > 0 {
+    if let Some(position) = job["position"].as_u64() {
         // Writing to a String cannot fail.
+        let _ = write!(line, ", number {position} in the queue");
+    }
+    if total > 0 {
         let _ = write!(line, " {done} of {total}");
     }
     let changed = number(job, "changed");
@@ -96,12 +100,12 @@ fn changed_word(job: &Value) -> &'static str {
     }
 }
 
-/// Whether the job did what it was asked to; a check also has to have found nothing.
+/// Whether the job succeeded; a check must also have found no difference.
 pub(super) fn is_good(job: &Value) -> bool {
     job["state"] == "done" && (job["kind"] != "check" || number(job, "changed") == 0)
 }
 
-/// What is printed of a job in the words of the server.
+/// The printed fields of a job, in the server's words.
 #[derive(Deserialize)]
 struct Outcome {
     error: Option<String>,
@@ -110,7 +114,7 @@ struct Outcome {
     report: Option<Value>,
 }
 
-/// What came of it, a line for each thing.
+/// The result, one line per item.
 pub(super) fn outcome(job: &str) -> serde_json::Result<String> {
     let job: Outcome = serde_json::from_str(job)?;
     let mut text = String::new();
@@ -163,10 +167,23 @@ mod tests {
 
     #[test]
     fn a_bar_is_as_full_as_the_job_is_far() {
-        let at = |done, total| bar(&json!({"done": done, "total": total}));
-        assert_eq!(at(0, 0), format!("[{}]", " ".repeat(30)));
-        assert_eq!(at(5, 10), format!("[{}{}]", "=".repeat(15), " ".repeat(15)));
-        assert_eq!(at(11, 10), format!("[{}]", "=".repeat(30)), "never beyond");
+        assert!(ProgressStyle::with_template(BAR).is_ok());
+        let at = |done, total| {
+            let bar = bar();
+            update(&bar, &json!({"done": done, "total": total}));
+            (bar.position(), bar.length())
+        };
+        assert_eq!(at(0, 0), (0, Some(0)));
+        assert_eq!(at(5, 10), (5, Some(10)));
+        assert_eq!(at(11, 10), (10, Some(10)), "never beyond");
+    }
+
+    #[test]
+    fn a_queued_job_has_its_place() {
+        let queued = json!({"state": "queued", "position": 2, "done": 0, "total": 0});
+        assert_eq!(line(&queued), "queued, number 2 in the queue");
+        let running = json!({"state": "running", "position": null, "done": 1, "total": 3});
+        assert_eq!(line(&running), "running 1 of 3");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `spindle export-log`: everything a standalone deployment accepted, into one file.
+//! `spindle export-log`: writes everything that a standalone deployment accepted into one file.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use schemas::start;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use store::Store;
-use store::moving::SmallTable;
-use store::rebuild::FoldEvent;
+use store::maintenance::rebuild::FoldEvent;
+use store::maintenance::relocation::SmallTable;
 
 use super::file::{Entry, Exported, Writer};
 use crate::config::Config;
@@ -21,22 +21,21 @@ use crate::serve::engine::EngineSlot;
 use crate::serve::folder::DataFolder;
 use crate::serve::{parts, runtime, topics};
 
-/// Events that are put in order of their acceptance at a time, and their bytes: memory (X1).
+/// Events sorted by acceptance in one batch, and their bytes: a bound on memory (X1).
 const BATCH_EVENTS: usize = 20_000;
 const BATCH_BYTES: usize = 16 << 20;
-/// Bytes of the events of one record: below what any log takes.
+/// Bytes of the events of one record: below the limit of any log.
 const RECORD_BYTES: usize = 256 << 10;
-/// Events of one record.
 const RECORD_EVENTS: usize = 500;
-/// Reading what the log holds and nobody stored yet.
+/// One read of records that are not stored yet.
 const FETCH: Fetch = Fetch {
     max_bytes: 8 << 20,
     max_wait: Duration::from_millis(200),
 };
-/// How often it is told how far it is.
+/// Interval of progress lines.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Writes the file. The server must not be running: its data folder is taken.
+/// Writes the file. The server must not be running, because the export locks its data folder.
 pub(crate) fn export(config: Config, path: &Path) -> anyhow::Result<()> {
     if config.kafka.is_some() {
         bail!("export-log is for a standalone deployment: these settings name Kafka brokers");
@@ -62,7 +61,7 @@ pub(crate) fn export(config: Config, path: &Path) -> anyhow::Result<()> {
 async fn write(config: &Config, store: &Store, path: &Path) -> anyhow::Result<(u64, u64)> {
     if store.retention().is_unfinished().await? {
         bail!(
-            "a retention was interrupted, and what it still has to bring back would be left behind: start the server and let the job end, then export"
+            "a retention job was interrupted, and events that it still has to restore would be missing: start the server, let the job end, then export"
         );
     }
     warn_of_dead_letters(config).await?;
@@ -89,8 +88,8 @@ async fn write(config: &Config, store: &Store, path: &Path) -> anyhow::Result<(u
     Ok(counted)
 }
 
-/// Dead letters stay where they are: what could not be processed here need not be tried elsewhere. It is said, because
-/// they are events that were accepted (P4).
+/// Dead letters are not exported: what could not be processed here need not be tried elsewhere. A warning names them,
+/// because they are accepted events (P4).
 async fn warn_of_dead_letters(config: &Config) -> anyhow::Result<()> {
     let letters = topics::dead_letters(&config.log);
     if !letters.folder.exists() {
@@ -102,7 +101,7 @@ async fn warn_of_dead_letters(config: &Config) -> anyhow::Result<()> {
     let count: u64 = bounds.iter().map(|bounds| bounds.end - bounds.begin).sum();
     if count > 0 {
         eprintln!(
-            "{count} dead letters do not come along, redriven ones among them: `spindle dead-letter list` of the running server shows them, `redrive` brings in what can be"
+            "{count} dead letters are not exported, including redriven ones: `spindle dead-letter list` of the running server lists them, `spindle dead-letter redrive` appends them to the log"
         );
     }
     letters.close().await;
@@ -117,14 +116,13 @@ fn unfinished(path: &Path) -> PathBuf {
 
 struct Export {
     writer: Writer,
-    /// Events of one app.
     batch: Vec<FoldEvent>,
     batch_bytes: usize,
     told: Instant,
 }
 
 impl Export {
-    /// The stored events, day by day, project by project and app by app.
+    /// Exports the stored events by day, project and app.
     async fn stored(&mut self, store: &Store) -> anyhow::Result<()> {
         let events = store.rebuild(None);
         for (day, _) in events.event_days().await? {
@@ -136,7 +134,7 @@ impl Export {
         self.put_batch()
     }
 
-    /// What the log holds that is not stored yet.
+    /// Exports the records of the log that are not stored yet.
     async fn waiting(&mut self, log: &EmbeddedLog) -> anyhow::Result<()> {
         let lags = log.lag(processor::GROUP).await?;
         let behind: Vec<_> = lags
@@ -152,7 +150,7 @@ impl Export {
             let mut next = lag.committed;
             while next < lag.end {
                 let records = reader.next(FETCH).await?;
-                // Offsets may have holes: what does not come within the wait is not there.
+                // Offsets may have holes: an offset that does not arrive within the wait does not exist.
                 let Some(last) = records.last() else {
                     break;
                 };
@@ -165,7 +163,7 @@ impl Export {
         self.put_batch()
     }
 
-    /// Records of events are cut as those of stored ones are; whatever else is in the log stays as it is.
+    /// Divides records of events like stored events; other records are exported unchanged.
     fn take_record(&mut self, stored: StoredRecord) -> anyhow::Result<()> {
         #[derive(Deserialize)]
         struct Body<'a> {
@@ -216,7 +214,7 @@ impl Export {
         Ok(())
     }
 
-    /// Writes the batch: a record holds events that were accepted at the same time.
+    /// Writes the batch; a record holds events that were accepted at the same time.
     fn put_batch(&mut self) -> anyhow::Result<()> {
         let mut events = std::mem::take(&mut self.batch);
         self.batch_bytes = 0;
@@ -232,7 +230,7 @@ impl Export {
     }
 }
 
-/// Records of events of one app that are in the order of their acceptance.
+/// Records of one app's events, which are in the order of acceptance.
 fn records(events: Vec<FoldEvent>) -> Vec<Exported> {
     let mut records = Vec::new();
     let mut rest = events.into_iter().peekable();

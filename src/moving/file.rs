@@ -1,7 +1,7 @@
-//! The file: a line that says what it is, then frames, each a length and a compressed list of entries.
+//! The file format: a line that identifies it, then frames, each with a length and a compressed list of entries.
 //!
-//! A frame carries a checksum of its own. The first entry says which export it is, the last one how much there was, so
-//! that a file that was cut off is not taken for a whole one.
+//! A frame has a checksum. The first entry identifies the export, the last one has the totals, so a truncated file is
+//! detected.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -11,34 +11,37 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-/// What a file begins with.
+/// First line of a file.
 const MAGIC: &[u8] = b"spindle export 1\n";
-/// Bytes of entries gathered into one frame: enough for compression, little enough to hold.
+/// Bytes of entries in one frame: enough for compression, little enough for memory.
 const FRAME_BYTES: usize = 4 << 20;
-/// Bytes of a frame at most, compressed or not: a record may be large, a damaged length is not believed (X1).
+/// Upper bound on a frame, compressed or not: a record may be large, but a damaged length must not be believed (X1).
 const FRAME_BYTES_MAX: usize = 256 << 20;
-/// The level at which compressing takes less time than reading the events.
+/// At this level, compressing takes less time than reading the events.
 const LEVEL: i32 = 3;
 
-/// One thing in the file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Entry {
-    /// First: which export this is.
+    /// First entry: identifies the export.
     Begin {
-        /// Random.
         id: u64,
-        /// When it was made, Unix milliseconds.
+        /// Time of the export, Unix milliseconds.
         made_at_ms: i64,
     },
     /// Rows of a small table, as JSON.
-    Rows { table: String, rows: Vec<String> },
-    /// A record of the log.
+    Rows {
+        table: String,
+        rows: Vec<String>,
+    },
     Record(Exported),
-    /// Last: what was before.
-    End { records: u64, events: u64 },
+    /// Last entry: the totals.
+    End {
+        records: u64,
+        events: u64,
+    },
 }
 
-/// A record of the log, and how many events it holds.
+/// A record of the log, and its number of events.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Exported {
     pub(super) key: Vec<u8>,
@@ -47,7 +50,7 @@ pub(super) struct Exported {
     pub(super) events: u32,
 }
 
-/// Writes a file beside its place and puts it there when it is whole.
+/// Writes a temporary file, and renames it when it is complete.
 pub(super) struct Writer {
     file: BufWriter<File>,
     frame: Vec<Entry>,
@@ -57,10 +60,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins a file at this path, which is replaced.
+    /// Replaces an existing file.
     pub(super) fn create(path: &Path, made_at_ms: i64) -> anyhow::Result<Self> {
-        // It holds what clients wrote, and hashes of secrets: for whoever made it alone. One that was left keeps its
-        // mode, so it goes first.
+        // It contains clients' data and hashes of secrets: only for its creator. An existing file would keep its mode,
+        // so it is removed first.
         let _ = std::fs::remove_file(path);
         let mut options = File::options();
         let file = options.write(true).create_new(true).mode(0o600).open(path);
@@ -81,7 +84,6 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Adds an entry.
     pub(super) fn push(&mut self, entry: Entry) -> anyhow::Result<()> {
         self.frame_bytes += match &entry {
             Entry::Record(record) => {
@@ -112,12 +114,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Events written so far.
     pub(super) fn events(&self) -> u64 {
         self.events
     }
 
-    /// Ends the file; it is on disk when this returns.
+    /// Completes the file; it is on disk when this returns. Returns the numbers of records and events.
     pub(super) fn finish(mut self) -> anyhow::Result<(u64, u64)> {
         let (records, events) = (self.records, self.events);
         self.push(Entry::End { records, events })?;
@@ -131,7 +132,6 @@ impl Writer {
     }
 }
 
-/// Reads a file, frame by frame.
 pub(super) struct Frames {
     file: BufReader<File>,
     at: u64,
@@ -146,7 +146,7 @@ impl Frames {
         let mut magic = vec![0; MAGIC.len()];
         let read = file.read_exact(&mut magic);
         if read.is_err() || magic != MAGIC {
-            bail!("{shown} is no export that this version can read");
+            bail!("{shown} is not an export that this version can read");
         }
         Ok(Self {
             file,
@@ -154,19 +154,19 @@ impl Frames {
         })
     }
 
-    /// Goes on where [`Frames::at`] was.
+    /// Continues at a result of [`Frames::at`].
     pub(super) fn seek(&mut self, at: u64) -> anyhow::Result<()> {
         self.file.seek(SeekFrom::Start(at))?;
         self.at = at;
         Ok(())
     }
 
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// The entries of the next frame; none at the end of the file.
+    /// The entries of the next frame; `None` at the end of the file.
     pub(super) fn next(&mut self) -> anyhow::Result<Option<Vec<Entry>>> {
         let mut length = [0; 4];
         match self.file.read_exact(&mut length) {
@@ -178,7 +178,7 @@ impl Frames {
             bail!("the file is damaged at byte {}", self.at);
         }
         let mut frame = vec![0; length];
-        let damaged = || format!("the file is damaged or cut off at byte {}", self.at);
+        let damaged = || format!("the file is damaged or truncated at byte {}", self.at);
         self.file.read_exact(&mut frame).with_context(damaged)?;
         let plain = zstd::bulk::decompress(&frame, FRAME_BYTES_MAX).with_context(damaged)?;
         let entries = postcard::from_bytes(&plain).with_context(damaged)?;
@@ -187,7 +187,7 @@ impl Frames {
     }
 }
 
-/// What a whole file holds.
+/// Contents of a complete file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contents {
     pub(super) id: u64,
@@ -197,7 +197,7 @@ pub(super) struct Contents {
     pub(super) rows: u64,
 }
 
-/// Reads the file once, checking all of it.
+/// Reads the whole file once and validates it.
 pub(super) fn check(path: &Path) -> anyhow::Result<Contents> {
     let mut frames = Frames::open(path)?;
     let (mut begin, mut end) = (None, None);
@@ -216,7 +216,7 @@ pub(super) fn check(path: &Path) -> anyhow::Result<Contents> {
         }
     }
     let (Some((id, made_at_ms)), Some(told)) = (begin, end) else {
-        bail!("{} is cut off: make it again", path.display());
+        bail!("{} is truncated: export again", path.display());
     };
     if told != (records, events) {
         bail!("{} does not hold what it says it does", path.display());
@@ -308,5 +308,36 @@ mod tests {
             std::fs::write(&path, &changed).unwrap();
             assert!(check(&path).is_err(), "changed at {at}");
         }
+    }
+
+    #[test]
+    fn an_export_of_format_1_is_read_for_ever_and_its_frames_are_written_alike() {
+        let entries = || {
+            let rows = vec![r#"{"project_id":"acme"}"#.to_owned()];
+            let table = "projects".to_owned();
+            let record = Exported {
+                key: b"acme/main".to_vec(),
+                headers: vec![("v".to_owned(), b"1".to_vec())],
+                payload: br#"{"events":[{"run_id":"a"}]}"#.to_vec(),
+                events: 1,
+            };
+            let (id, made_at_ms) = (7, 1_795_185_741_941);
+            let (records, events) = (1, 1);
+            vec![
+                Entry::Begin { id, made_at_ms },
+                Entry::Rows { table, rows },
+                Entry::Record(record),
+                Entry::End { records, events },
+            ]
+        };
+        // Another version of zstd may compress the file differently; it reads the old bytes.
+        let plain = postcard::to_allocvec(&entries()).unwrap();
+        crate::golden::check("export_entries.1.bin", &plain);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export");
+        std::fs::write(&path, crate::golden::bytes("export.1.bin")).unwrap();
+        let read = Frames::open(&path).unwrap().next().unwrap().unwrap();
+        assert_eq!(read, entries());
+        assert_eq!(check(&path).unwrap().events, 1);
     }
 }

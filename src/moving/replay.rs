@@ -1,4 +1,4 @@
-//! `spindle replay`: what an export holds, into the log and the small tables of another deployment.
+//! `spindle replay`: appends an export to the log and adds its small tables to another deployment.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,7 +14,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use prometheus::Registry;
 use serde::{Deserialize, Serialize};
 use store::Store;
-use store::moving::SmallTable;
+use store::maintenance::relocation::SmallTable;
 
 use super::file::{self, Contents, Entry, Exported, Frames};
 use crate::config::Config;
@@ -22,41 +22,38 @@ use crate::serve::engine::EngineSlot;
 use crate::serve::folder::DataFolder;
 use crate::serve::{parts, runtime, topics};
 
-/// Appends under way: enough that one wait for a disk is shared by many.
+/// Concurrent appends: enough to share each sync of a disk.
 const APPENDS: usize = 256;
-/// Pause before an append is tried again that the log could not take now.
+/// Pause before a failed append is retried.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Tries of one append: brokers may be away for minutes.
+/// Attempts of one append: brokers may be away for minutes.
 const TRIES: usize = 300;
-/// Within this time every process looks at prices and keys again.
+/// Within this time every process reloads prices and keys.
 const REFRESH: Duration = Duration::from_secs(6);
-/// How often it is told how far it is.
+/// Interval of progress lines.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What to replay.
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
-    /// File that `export-log` wrote
+    /// File of `export-log`
     pub(crate) file: PathBuf,
-    /// Only reads the file, checks it and says what it holds
+    /// Only verify the file and print its contents
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// How far a replay is: beside the file, so that one that was killed goes on.
+/// Progress of a replay, in a file beside the export, so that a killed replay can continue.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
-    /// The export.
     id: u64,
-    /// Where it goes.
+    /// The target of the replay.
     target: String,
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     at: u64,
     records: u64,
     events: u64,
 }
 
-/// Replays a file.
 pub(crate) fn replay(config: Config, args: &ReplayArgs) -> anyhow::Result<()> {
     let contents = file::check(&args.file)?;
     let made = chrono::DateTime::from_timestamp_millis(contents.made_at_ms).unwrap_or_default();
@@ -136,9 +133,9 @@ impl Place {
             }
         };
         let place: Self = serde_json::from_slice(&text)
-            .with_context(|| format!("{} is not as spindle wrote it", path.display()))?;
+            .with_context(|| format!("{} is damaged or was edited", path.display()))?;
         if place.id != begin.id {
-            // Of an export that was here before.
+            // Progress of another export.
             return Ok(begin);
         }
         if place.target != begin.target {
@@ -152,7 +149,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Keeps it: a reader, or a crash, sees the old one or the new one whole.
+    /// Stores it: a reader, or a crash, finds the old file or the new one, complete.
     fn write(&self, path: &Path) -> anyhow::Result<()> {
         let part = path.with_extension("position-part");
         let write = || {
@@ -172,7 +169,7 @@ struct Replay {
     log: Arc<dyn Log>,
     contents: Contents,
     told: Instant,
-    /// Whether somebody else makes room in the log: nobody does in an embedded one, which this process holds.
+    /// Whether another process consumes the log; an embedded log is locked by this process.
     waits_for_room: bool,
 }
 
@@ -197,11 +194,11 @@ impl Replay {
                 }
             }
             if new_rows && self.waits_for_room {
-                // Processors that run must price what follows by the prices that came along.
+                // Running processors must price the following events by the imported prices.
                 tokio::time::sleep(REFRESH).await;
             }
             self.append(records).await?;
-            // Only now: what is repeated after a kill changes nothing, what is left out would be lost.
+            // Only now: repeating events after a kill changes nothing, skipping them would lose them.
             self.place.at = frames.at();
             self.place.write(&self.place_file)?;
             if self.told.elapsed() > TELL_INTERVAL {
@@ -290,5 +287,19 @@ mod tests {
         assert_eq!(read(1, "here").unwrap(), place);
         assert!(read(1, "there").is_err());
         assert_eq!(read(2, "there").unwrap().at, 0);
+    }
+
+    #[test]
+    fn a_position_has_the_bytes_that_lie_beside_exports() {
+        let place = Place {
+            id: 7,
+            target: "spindle-data".to_owned(),
+            at: 17,
+            records: 3,
+            events: 4,
+        };
+        let written = serde_json::to_vec(&place).unwrap();
+        let golden = crate::golden::check("replay_position.json", &written);
+        assert_eq!(serde_json::from_slice::<Place>(&golden).unwrap(), place);
     }
 }

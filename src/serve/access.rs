@@ -1,24 +1,26 @@
-//! Who may come in: the store's directory of credentials as ingest sees it, and the secrets of the first start.
+//! Authentication: the store's directory of credentials for ingest, and the secrets of the first start.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ingest::{AuthUnavailable, Authenticator};
+use ingest::{AuthUnavailable, Authenticator, RunApp, RunLookup};
+use schemas::api_error::ApiError;
 use schemas::client_address::ClientAddress;
 use schemas::credential::{Credential, Scope};
-use schemas::fault::Fault;
+use schemas::ids::{AppId, ProjectId};
+use store::Secret;
+use store::Store;
 use store::StoreError;
-use store::config::Secret;
 use store::credentials::{Credentials, FailedCredential, GivenSecrets};
 
 use super::folder::Secrets;
 
-/// The variables that set the first credentials instead of making them up.
+/// Variables with the first credentials, in place of random ones.
 const API_KEY_VARIABLE: &str = "SPINDLE_API_KEY";
 const ADMIN_TOKEN_VARIABLE: &str = "SPINDLE_ADMIN_TOKEN";
 
-/// The directory of credentials, asked by ingest for every request.
+/// The directory of credentials, read by ingest for every request.
 pub(crate) struct Directory(pub(crate) Credentials);
 
 #[async_trait]
@@ -31,7 +33,7 @@ impl Authenticator for Directory {
         self.0.cached_secret(secret)
     }
 
-    fn may_look_up(&self, client: Option<ClientAddress>) -> Result<(), Fault> {
+    fn may_look_up(&self, client: Option<ClientAddress>) -> Result<(), ApiError> {
         self.0.failures().may_try(client)
     }
 
@@ -55,26 +57,52 @@ impl Authenticator for Directory {
     }
 }
 
+/// The runs in the tables, for events that name no app.
+pub(crate) struct StoredRuns(pub(crate) Store);
+
+#[async_trait]
+impl RunLookup for StoredRuns {
+    async fn has_other_apps(&self, project: &ProjectId, app: &AppId) -> Option<bool> {
+        let others = self.0.has_other_apps(project.as_str(), app.as_str()).await;
+        others.inspect_err(unread).ok()
+    }
+
+    async fn runs(&self, project: &ProjectId, run_ids: &[&str]) -> Option<Vec<RunApp>> {
+        let runs = self.0.apps_of_runs(project.as_str(), run_ids).await;
+        let runs = runs.inspect_err(unread).ok()?.into_iter();
+        let runs = runs.map(|run| RunApp {
+            run_id: run.run_id,
+            app: AppId::new(run.app_id),
+            started_at_ms: run.started_at,
+        });
+        Some(runs.collect())
+    }
+}
+
+fn unread(error: &StoreError) {
+    tracing::debug!(error.message = %error, "the apps of runs cannot be looked up");
+}
+
 fn away(error: StoreError) -> AuthUnavailable {
     tracing::debug!(error.message = %error, "credentials cannot be looked up");
     AuthUnavailable
 }
 
-/// Why the first credentials could not be settled.
+/// Why the first credentials could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SettleError {
-    /// ClickHouse; it may come back.
+    /// ClickHouse is away; a retry may succeed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The data folder; somebody has to look at it.
+    /// The data folder is at fault; an operator has to act.
     #[error("{0:#}")]
     Folder(#[from] anyhow::Error),
 }
 
-/// Sees to it that there is a project, a key and an admin token; gives what was made now, to be shown once.
+/// Makes sure that there is a project, a key and an admin token; returns new ones, to be shown once.
 ///
-/// The file is written before the tables, so that a crash between the two never leaves a credential nobody knows.
-/// A file that was taken away is not made again while there are credentials.
+/// The file is written before the tables, so that a crash between the two never leaves an unknown credential. A file
+/// that was removed is not created again while there are credentials.
 pub(crate) async fn settle(
     credentials: &Credentials,
     folder: &Path,
@@ -119,7 +147,7 @@ pub(crate) async fn settle(
     Ok(made)
 }
 
-/// What the environment sets.
+/// The secrets in the environment.
 pub(crate) fn given() -> GivenSecrets {
     let variable = |name: &str| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty());

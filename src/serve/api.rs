@@ -1,8 +1,9 @@
-//! The one router over all tiers, and what belongs to none of them: health, metrics, the OpenAPI document, faults
-//! for paths and methods nobody has.
+//! The router over all tiers, and what belongs to none of them: health, metrics, the OpenAPI document, errors for
+//! unknown paths and methods.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use api::ErrorResponse;
 use axum::Json;
 use axum::Router;
 use axum::body::HttpBody as Body;
@@ -10,24 +11,25 @@ use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::middleware::{self, Next};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use ingest::IngestState;
-use query::platform::{headers, in_shape_of_clearing};
+use query::in_shape_of_clearing;
+use query::platform::headers;
 use query::{QueryState, SessionRules};
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 use store::Store;
-use store::builds::Builds;
 use store::credentials::Credentials;
+use store::platform::builds::Builds;
 use store::prices::Prices;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use tower_http::decompression::RequestDecompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use super::health::{Health, Part, fault};
+use super::deployment::Deployment;
+use super::health::{Health, Part};
 use super::infrastructure::Beside;
-use super::presence::Presence;
 use super::reports::Reports;
 use super::scrape::Scrape;
 use super::topics::Topics;
@@ -35,53 +37,24 @@ use super::{Running, bodies, document};
 use crate::caches::CacheName;
 use crate::dead_letters::Letters;
 
-/// Answers smaller than this are sent as they are: compressing them costs more than it saves.
+/// Smaller responses are not compressed: that costs more than it saves.
 const COMPRESS_ABOVE_BYTES: u64 = 1024;
 
-/// What the listener serves: health and metrics from the beginning, everything once it is open.
-#[derive(Clone)]
-pub(crate) struct Gate {
-    early: Router,
-    full: Arc<OnceLock<Router>>,
+/// The router before the process is ready: health and metrics; all other routes respond that the process is starting.
+pub(crate) fn early(running: &Running) -> Router {
+    let early = Router::new()
+        .merge(own_routes(running))
+        .fallback(starting)
+        .method_not_allowed_fallback(method_not_allowed);
+    for_pages(running, early)
 }
 
-impl Gate {
-    /// A gate behind which nothing is yet.
-    pub(crate) fn new(running: &Running) -> Self {
-        let early = Router::new().merge(own_routes(running)).fallback(starting);
-        let early = early.method_not_allowed_fallback(method_not_allowed);
-        Self {
-            early: for_pages(running, early),
-            full: Arc::default(),
-        }
-    }
-
-    /// A gate that is open from the beginning.
-    pub(crate) fn of(router: Router) -> Self {
-        Self {
-            early: router,
-            full: Arc::default(),
-        }
-    }
-
-    /// Opens it.
-    pub(crate) fn open(&self, router: Router) {
-        // It is opened once; a second time would change nothing.
-        let _ = self.full.set(router);
-    }
-
-    /// The router for a request that arrives now.
-    pub(crate) fn router(&self) -> Router {
-        self.full.get().unwrap_or(&self.early).clone()
-    }
-}
-
-/// What this process serves: what its role is for, and its own.
+/// The routes of the role's tiers, and the binary's own.
 pub(crate) fn router(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router> {
     let role = running.role;
     let mut all = Router::new();
     if let Some(ingest) = parts.ingest.filter(|_| role.ingests()) {
-        // No layer on the way of a report: it authenticates, decompresses and counts by itself.
+        // No layer around a report: ingest authenticates, decompresses and counts on its own.
         all = all.merge(ingest::router(ingest.clone()));
     }
     if role.queries() {
@@ -92,13 +65,13 @@ pub(crate) fn router(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Resu
     Ok(for_pages(running, all))
 }
 
-/// Where people read and processes are started, every answer carries headers for browsers, whoever gives it.
+/// Adds the browsers' security headers to every response, for roles with the UI.
 fn for_pages(running: &Running, router: Router) -> Router {
     if !running.role.queries() {
         return router;
     }
     let origins = running.config.allowed_origins.clone();
-    // What was reported is never taken for something else than it is said to be.
+    // Browsers must not interpret reported content as another type.
     let router = router.layer(SetResponseHeaderLayer::if_not_present(
         X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
@@ -109,37 +82,32 @@ fn for_pages(running: &Running, router: Router) -> Router {
     ))
 }
 
-/// What a router is made over.
+/// Dependencies of the routers.
 pub(crate) struct RoutedParts<'a> {
-    /// Takes events, from clients or from the people who read; not in every role.
+    /// Takes events, from clients or from users; absent in some roles.
     pub(crate) ingest: Option<&'a IngestState>,
-    /// The logs.
     pub(crate) topics: &'a Topics,
-    /// Rows.
     pub(crate) store: &'a Store,
-    /// Who may come in.
     pub(crate) credentials: &'a Credentials,
-    /// The price table.
     pub(crate) prices: &'a Prices,
-    /// The other processes; what is kept in memory.
-    pub(crate) presence: &'a Presence,
-    /// Builds of applications.
+    /// The other processes, and the caches.
+    pub(crate) deployment: &'a Deployment,
     pub(crate) builds: &'a Builds,
 }
 
-/// What packs answers for whoever asks for that.
+/// Compresses responses on request.
 fn compression() -> CompressionLayer<WhereAsked<impl Predicate>> {
     CompressionLayer::new().compress_when(WhereAsked(
         SizeAbove::new(COMPRESS_ABOVE_BYTES)
             .and(NotForContentType::SSE)
-            // Packed already.
+            // Compressed already.
             .and(NotForContentType::const_new(
                 "application/vnd.apache.parquet",
             )),
     ))
 }
 
-/// The query tier's routes, with what belongs around each request.
+/// The query tier's routes, with their layers.
 fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router> {
     let mut query = QueryState::new(
         parts.store.clone(),
@@ -158,33 +126,33 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
     )?;
     let mut query = query
         .with_dead_letters(Arc::new(letters))
-        .with_processes(Arc::new(parts.presence.clone()))
+        .with_processes(Arc::new(parts.deployment.clone()))
         .with_builds(parts.builds.clone());
     if let Some(identity) = &running.config.identity {
         query = query.with_identity(identity.clone())?;
     }
     if let Some(identity) = query.identity() {
         let (reported, cleared, warmed) = (identity.clone(), identity.clone(), identity.clone());
-        let caches = parts.presence.caches();
+        let caches = parts.deployment.caches();
         caches.add(
             CacheName::IdentityKeys,
             move || reported.report(),
             move || cleared.clear(),
         );
-        // It ends with the time-outs of the provider.
+        // Ends with the time-outs of the provider.
         tokio::spawn(async move { warmed.warm().await });
     }
     let public = running.config.server.public_url.as_deref();
     let query = query
         .signing_in(SessionRules {
             lifetime: running.config.session_lifetime,
-            // It was checked when the settings were read.
+            // Validated with the settings.
             public: public.and_then(|url| url.parse().ok()),
         })
         .with_infrastructure(Arc::new(Beside::new(running, parts.topics)))
         .scanning(running.config.scan.clone());
     let (shown, cleared) = (query.clone(), query.clone());
-    parts.presence.caches().add(
+    parts.deployment.caches().add(
         CacheName::Builds,
         move || shown.build_cache(),
         move || cleared.clear_builds(),
@@ -194,9 +162,9 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
         stop.cancelled().await;
         streams.end_streams();
     });
-    // What is not unpacked is refused by whoever reads it, in the shape of its own faults.
+    // A body with an unknown encoding is rejected by its handler, in the format of its own errors.
     let unpack = RequestDecompressionLayer::new().pass_through_unaccepted(true);
-    // A cookie does not keep caches on the way from keeping an answer, as `Authorization` does.
+    // Unlike `Authorization`, a cookie does not keep shared caches from storing a response.
     let unkept =
         SetResponseHeaderLayer::if_not_present(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let budget = bodies::budget(
@@ -217,13 +185,13 @@ fn reading(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Result<Router>
         .layer(middleware::from_fn(traced)))
 }
 
-/// An answer that is compressed on request whatever its size.
+/// Marks a response that is compressed on request whatever its size.
 #[derive(Clone, Copy)]
 struct AnySize;
 
-/// The interface names `Content-Encoding` among the headers of a start, whose answers are small.
+/// The API has `Content-Encoding` among the headers of a start, whose responses are small.
 async fn any_size(request: Request, next: Next) -> Response {
-    let concerns = headers::concern(request.uri());
+    let concerns = headers::apply_to(request.uri());
     let mut response = next.run(request).await;
     if concerns {
         response.extensions_mut().insert(AnySize);
@@ -231,7 +199,7 @@ async fn any_size(request: Request, next: Next) -> Response {
     response
 }
 
-/// Compresses what the predicate says, and any answer with something in it that is marked.
+/// Compresses by the predicate, and any marked response with a body.
 #[derive(Clone)]
 struct WhereAsked<P>(P);
 
@@ -243,7 +211,7 @@ impl<P: Predicate> Predicate for WhereAsked<P> {
     }
 }
 
-/// Health and metrics, and where people look for them the page and the document: at any time, for anyone.
+/// Health and metrics, and for roles with the UI the page and the document: at any time, without a credential.
 fn own_routes(running: &Running) -> Router {
     let own = Router::new()
         .route("/health/live", get(document::live))
@@ -257,7 +225,7 @@ fn own_routes(running: &Running) -> Router {
         return own;
     }
     let document = document::whole();
-    let pages = query::docs::router(&document).merge(query::page::router());
+    let pages = query::page::router();
     let document = Arc::new(document);
     let pages = pages.route(
         "/api/openapi.json",
@@ -266,7 +234,7 @@ fn own_routes(running: &Running) -> Router {
     own.merge(pages.layer(compression()))
 }
 
-/// What the listener of the metrics serves.
+/// The routes of the metrics listener.
 pub(crate) fn metrics(running: &Running) -> Router {
     let router = scrape(running).fallback(not_found);
     router.method_not_allowed_fallback(method_not_allowed)
@@ -277,13 +245,17 @@ fn scrape(running: &Running) -> Router {
     Scrape::new(running.metered.clone(), token).router()
 }
 
+fn error(error: ApiError) -> Response {
+    ErrorResponse(error).into_response()
+}
+
 async fn starting(request: Request) -> Response {
-    let early = Fault::unavailable("the server is starting", 1);
-    in_shape_of_clearing(request.uri().path(), early).unwrap_or_else(fault)
+    let early = ApiError::unavailable("the server is starting", 1);
+    in_shape_of_clearing(request.uri().path(), early).unwrap_or_else(error)
 }
 
 async fn not_found(request: Request) -> Response {
-    fault(Fault::not_found(format!(
+    error(ApiError::not_found(format!(
         "there is nothing at {}",
         request.uri().path()
     )))
@@ -295,10 +267,10 @@ async fn method_not_allowed(request: Request) -> Response {
         request.uri().path(),
         request.method()
     );
-    fault(Fault::new(405, "method_not_allowed", message))
+    error(ApiError::new(ErrorCode::MethodNotAllowed, message))
 }
 
-/// Reading before the tables are migrated would be a fault of ClickHouse; it is only too early.
+/// Reading before the tables are migrated would cause an error of ClickHouse; it is only too early.
 async fn needs_tables(State(health): State<Health>, request: Request, next: Next) -> Response {
     if health.has(Part::Migrations) {
         next.run(request).await
@@ -307,7 +279,7 @@ async fn needs_tables(State(health): State<Health>, request: Request, next: Next
     }
 }
 
-/// Gives every request of the query tier a number, in the answer and in the log.
+/// Gives every request of the query tier an id, in the response and in the log.
 async fn traced(request: Request, next: Next) -> Response {
     let id = HeaderValue::from_str(&format!("{:016x}", rand::random::<u64>()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());

@@ -1,7 +1,7 @@
-//! Bounds on the request bodies of the query tier, which its handlers read whole.
+//! Bounds on the request bodies of the query tier, which its handlers read completely.
 //!
-//! The bytes of all of them, decompressed, count against one budget (X1). The ingest tier has a budget of its own, so
-//! that the two together bound the process, and neither takes from the other: reports are taken while everything else is
+//! The decompressed bytes of all of them count against one budget (X1). The ingest tier has a separate budget, so that
+//! the two together bound the process, and neither takes from the other: reports are accepted while everything else is
 //! full.
 
 use std::io;
@@ -19,7 +19,7 @@ use hyper::body::{Frame, SizeHint};
 use ingest::{Compressed, InFlight, Reservation};
 use prometheus::{IntGauge, Registry};
 
-/// The budget of these bodies.
+/// The memory budget of these bodies.
 pub(crate) fn budget(
     limit: usize,
     registry: &Registry,
@@ -32,7 +32,7 @@ pub(crate) fn budget(
     Ok(InFlight::new(limit, gauge))
 }
 
-/// Bounds the compressed bytes of a body. To be put outside of the decompression.
+/// Bounds the compressed bytes of a body. Belongs outside of the decompression.
 pub(crate) async fn bound_compressed(request: Request, next: Next) -> Response {
     let request = match request.headers().contains_key(CONTENT_ENCODING) {
         true => {
@@ -44,7 +44,7 @@ pub(crate) async fn bound_compressed(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Counts a body against the budget until the request is answered. To be put inside of the decompression.
+/// Counts a body against the budget until the request has a response. Belongs inside of the decompression.
 pub(crate) async fn count(
     State(budget): State<Arc<InFlight>>,
     request: Request,

@@ -1,4 +1,4 @@
-//! What the binary itself answers, and the OpenAPI document of everything on the port.
+//! The binary's own endpoints, and the OpenAPI document of all endpoints.
 
 use axum::Json;
 use axum::extract::State;
@@ -61,21 +61,59 @@ pub(crate) async fn ready(State(health): State<Health>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use schemas::filter::{FILTERS, Shape};
+
     use super::*;
 
-    /// The client of the web UI is made from this copy, before there is a binary to ask.
+    /// The client of the web UI is generated from this copy, before a binary exists.
     const COPY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/web/openapi.json");
+
+    /// The filters of runs for the web UI.
+    const FILTERS_COPY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/web/src/filters/declared.ts");
 
     #[test]
     fn the_web_is_made_from_the_document_as_it_is() {
-        let expected = whole().to_pretty_json().unwrap() + "\n";
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(COPY, &expected).unwrap();
+        for (copy, expected) in [
+            (COPY, whole().to_pretty_json().unwrap() + "\n"),
+            (FILTERS_COPY, declared_filters()),
+        ] {
+            if std::env::var_os("UPDATE").is_some() {
+                std::fs::write(copy, &expected).unwrap();
+            }
+            let found = std::fs::read_to_string(copy).unwrap_or_default();
+            assert!(
+                found == expected,
+                "{copy} is old: UPDATE=1 cargo test --workspace --bin spindle the_web_is_made"
+            );
         }
-        let found = std::fs::read_to_string(COPY).unwrap_or_default();
-        assert!(
-            found == expected,
-            "web/openapi.json is old: UPDATE=1 cargo test --workspace --bin spindle the_web_is_made"
-        );
+    }
+
+    /// A TypeScript module with a line for each filter.
+    fn declared_filters() -> String {
+        let lines = FILTERS.iter().map(|declared| {
+            let kind = match declared.shape {
+                Shape::Text(_) => "text",
+                Shape::Choice(_) => "choice",
+                Shape::Flag => "flag",
+                Shape::Seconds => "seconds",
+                Shape::Dollars => "dollars",
+                Shape::Count => "count",
+                Shape::Time => "time",
+                Shape::Tags => "tags",
+                Shape::Entries => "entries",
+            };
+            let words = match declared.shape {
+                Shape::Choice(words) => format!(", words: [\"{}\"]", words.join("\", \"")),
+                _ => String::new(),
+            };
+            let (name, label) = (declared.name, declared.label);
+            format!("  {{ name: \"{name}\", label: \"{label}\", kind: \"{kind}\"{words} }},\n")
+        });
+        let lines: String = lines.collect();
+        format!(
+            "/** The filters of runs, made from their declarations in the server by `make openapi`. Pure. */\n\n\
+             /** Each filter: its query parameter, its label and the kind of its values. */\n\
+             export const FILTERS = [\n{lines}] as const;\n"
+        )
     }
 }

@@ -1,15 +1,17 @@
-//! The embedded engine as the server holds it, and the child process it is.
+//! The embedded engine of a server, and its child process.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
 use store::engine::{Engine, EngineConfig, LIBRARY_VARIABLE, Program};
 use store::metrics::Metrics;
 
 use crate::config::Config;
 
-/// The engine while there is one; shared with what watches it.
+/// The running engine, if any; shared with its watcher.
 #[derive(Clone, Default)]
 pub(crate) struct EngineSlot(Arc<Mutex<Option<Engine>>>);
 
@@ -19,12 +21,12 @@ impl EngineSlot {
         self.with(|slot| *slot = Some(engine));
     }
 
-    /// The child that runs now, if any.
+    /// The id of the running child, if any.
     pub(crate) fn process_id(&self) -> Option<u32> {
         self.with(|slot| slot.as_ref().and_then(Engine::process_id))
     }
 
-    /// Ends the child and returns when it is gone. Blocks.
+    /// Ends the child and waits for it. Blocks.
     pub(crate) fn shutdown(&self) {
         if let Some(engine) = self.with(Option::take) {
             engine.shutdown();
@@ -60,7 +62,45 @@ pub(crate) fn start(
     Ok(Engine::start(settings, metrics)?)
 }
 
-/// The hidden command: becomes the engine and never comes back.
+/// Registers the metrics of this process (`process_*`) and of the engine's child process (`spindle_engine_process_*`):
+/// sizing a machine needs both. Linux only.
+pub(crate) fn register_process_metrics(
+    registry: &prometheus::Registry,
+    engine: &EngineSlot,
+) -> prometheus::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        registry.register(Box::new(EngineCollector(engine.clone())))?;
+    }
+    let _ = (registry, engine);
+    Ok(())
+}
+
+/// Collects the metrics of the current engine process at each scrape.
+#[cfg(target_os = "linux")]
+struct EngineCollector(EngineSlot);
+
+#[cfg(target_os = "linux")]
+impl prometheus::core::Collector for EngineCollector {
+    /// None: the library owns the descriptions, and each scrape creates a collector.
+    fn desc(&self) -> Vec<&prometheus::core::Desc> {
+        Vec::new()
+    }
+
+    fn collect(&self) -> Vec<prometheus::proto::MetricFamily> {
+        let pid = self.0.process_id().and_then(|pid| pid.try_into().ok());
+        let Some(pid) = pid else {
+            return Vec::new();
+        };
+        let mut families = ProcessCollector::new(pid, "spindle_engine").collect();
+        // The library reports the start time of its own process.
+        families.retain(|family| !family.name().ends_with("start_time_seconds"));
+        families
+    }
+}
+
+/// The hidden command: becomes the engine and never returns.
 pub(crate) fn child() -> ExitCode {
     store::engine::run()
 }

@@ -1,4 +1,4 @@
-//! The data folder: made when missing, held by one server at a time, and what it keeps for people and commands.
+//! The data folder: created if missing, used by one server at a time, with files for users and commands.
 
 pub(crate) mod private;
 
@@ -12,25 +12,25 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// Pause before an address that could not be written is tried again.
+/// Pause before a failed write of the address is retried.
 const ANNOUNCE_PAUSE: Duration = Duration::from_secs(5);
 
-/// A data folder held by this process until dropped.
+/// A data folder, locked by this process until dropped.
 pub(crate) struct DataFolder {
     path: PathBuf,
-    /// The advisory lock lives as long as the file is open; the kernel lets go of it when the process dies.
+    /// The advisory lock lives as long as the file is open; the kernel releases it when the process dies.
     _lock: File,
 }
 
 impl DataFolder {
-    /// Takes the folder, or says in one line why it cannot be had.
+    /// Locks the folder; the error is one line.
     pub(crate) fn take(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(path)
-            .with_context(|| format!("cannot make the data folder {shown}"))?;
+            .with_context(|| format!("cannot create the data folder {shown}"))?;
         let path = path
             .canonicalize()
             .with_context(|| format!("cannot find the data folder {shown}"))?;
@@ -46,7 +46,7 @@ impl DataFolder {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Only for the message: without the number it is a little less clear.
+                // Only for the message, which is less clear without the number.
                 let _ = lock.read_to_string(&mut holder);
                 bail!(
                     "the data folder {shown} is in use by another spindle server (process {})",
@@ -57,31 +57,30 @@ impl DataFolder {
                 return Err(error).with_context(|| format!("cannot lock the data folder {shown}"));
             }
         }
-        // The number is for the message of another server; on a full disk there is none.
+        // The number is for the message of another server; on a full disk it is missing.
         if let Err(error) = lock
             .set_len(0)
             .and_then(|()| writeln!(lock, "{}", std::process::id()))
         {
-            tracing::warn!(error.message = %error, "cannot write the number of this process into the lock file");
+            tracing::warn!(error.message = %error, "cannot write the process id into the lock file");
         }
         private::correct(&path);
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where it is, absolute.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves the address of the server for the commands that talk to it, or tries until `stop`: a server works without
-    /// it, and a full disk has room again some time. Commands use the address of the settings meanwhile.
+    /// Writes the server's URL for commands, with retries until `stop`: a server works without it, and a full disk may
+    /// have room again later. Commands use the URL of the settings meanwhile.
     pub(crate) async fn announce(&self, url: &str, stop: &CancellationToken) {
         let mut told = false;
         while let Err(error) = write_whole(&address_file(&self.path), url, 0o600) {
             if !told {
                 tracing::warn!(
                     error.message = format!("{error:#}"),
-                    "the address file is written when that is possible; until then commands use the address of the settings"
+                    "the address file cannot be written yet; until then commands use the address of the settings"
                 );
             }
             told = true;
@@ -92,7 +91,7 @@ impl DataFolder {
         }
     }
 
-    /// Takes the address away again. A server that died leaves it; commands then say that nobody answers.
+    /// Removes the URL. A server that died leaves it; commands then report that no server answers.
     pub(crate) fn withdraw(&self) {
         match std::fs::remove_file(address_file(&self.path)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -103,21 +102,20 @@ impl DataFolder {
     }
 }
 
-/// The secrets made at the first start. The only place where they are kept readable.
+/// The secrets of the first start, stored in plain text only here.
 #[derive(Clone, Deserialize, Serialize, PartialEq, Eq)]
 pub(crate) struct Secrets {
-    /// The project of the API key.
     pub(crate) project: String,
-    /// Reports and reads. Absent where it was given from outside.
+    /// Reports and reads. Absent if it came from the environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) api_key: Option<String>,
-    /// May do everything. Absent where it was given from outside.
+    /// Full access. Absent if it came from the environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) admin_token: Option<String>,
 }
 
 impl Secrets {
-    /// Reads the file of an earlier start; `None` before the first.
+    /// `None` before the first start.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Option<Self>> {
         let path = credentials_file(folder);
         let text = match std::fs::read_to_string(&path) {
@@ -130,23 +128,22 @@ impl Secrets {
         // The parser's message would quote the line, and with it a secret.
         toml::from_str(&text)
             .map(Some)
-            .map_err(|_| anyhow::anyhow!("{} is not as spindle wrote it", path.display()))
+            .map_err(|_| anyhow::anyhow!("{} is damaged or was edited", path.display()))
     }
 
-    /// Keeps them, readable by the owner only.
+    /// Readable by the owner only.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         write_whole(&credentials_file(folder), &toml::to_string(self)?, 0o600)
     }
 }
 
-/// The address a running server left, if one did.
+/// The URL that a running server wrote.
 pub(crate) fn announced_address(folder: &Path) -> Option<String> {
     std::fs::read_to_string(address_file(folder))
         .ok()
         .map(|text| text.trim().to_owned())
 }
 
-/// Where the secrets of the first start are.
 pub(crate) fn credentials_file(folder: &Path) -> PathBuf {
     folder.join("credentials")
 }
@@ -155,7 +152,7 @@ fn address_file(folder: &Path) -> PathBuf {
     folder.join("address")
 }
 
-/// Writes a file so that a reader, or a crash, sees either the old or the new content whole.
+/// Writes a file so that a reader, or a crash, finds either the old or the new content, complete.
 pub(super) fn write_whole(path: &Path, content: &str, mode: u32) -> anyhow::Result<()> {
     let write = || {
         let part = path.with_extension("part");
@@ -220,5 +217,20 @@ mod tests {
         std::fs::write(credentials_file(folder.path()), "api_key = sp_key_secret").unwrap();
         let error = format!("{:#}", Secrets::read(folder.path()).err().unwrap());
         assert!(!error.contains("sp_key_secret"), "{error}");
+    }
+
+    #[test]
+    fn secrets_have_the_bytes_that_data_folders_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = Secrets {
+            project: "default".into(),
+            api_key: Some("sp_key_a".into()),
+            admin_token: Some("sp_tok_b".into()),
+        };
+        secrets.write(folder.path()).unwrap();
+        let written = std::fs::read(credentials_file(folder.path())).unwrap();
+        let golden = crate::golden::check("credentials.toml", &written);
+        std::fs::write(credentials_file(folder.path()), golden).unwrap();
+        assert!(Secrets::read(folder.path()).unwrap() == Some(secrets));
     }
 }

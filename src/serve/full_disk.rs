@@ -1,4 +1,4 @@
-//! Starting on a full disk: the engine cannot, and is tried again until there is room.
+//! Starting on a full disk: the engine fails, and is started again until there is room.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::Running;
 use super::health::Part;
 
-/// A disk with less than this is full: an engine that starts writes its settings and the states of its tables.
+/// A disk with less than this is full: an engine writes its settings and the states of its tables at its start.
 const ROOM_BYTES: u64 = 16 << 20;
-/// Pause between two tries. It ends early for a stop within this.
+/// Pause between two attempts, and the longest delay of a stop.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Does what a full disk may make fail, again and again while it is full. Blocks.
+/// Retries `work` while the disk is full. Blocks.
 pub(super) fn until_there_is_room<T>(
     running: &Running,
     data_dir: Option<&Path>,
@@ -26,7 +26,7 @@ pub(super) fn until_there_is_room<T>(
         if !told {
             tracing::warn!(
                 error.message = format!("{error:#}"),
-                "the engine cannot start on a full disk; trying again until there is room"
+                "the engine cannot start on a full disk; retrying until there is space"
             );
             running.health.missing(Part::Engine, "the disk is full");
         }
@@ -38,7 +38,7 @@ pub(super) fn until_there_is_room<T>(
     }
 }
 
-/// Whether there is no room for the engine, whose folder may be a disk of its own.
+/// Whether there is no room for the engine, whose folder may be on another disk.
 fn is_full(data_dir: &Path) -> bool {
     [data_dir.to_owned(), data_dir.join("engine")]
         .iter()

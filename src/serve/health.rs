@@ -1,41 +1,42 @@
-//! Which parts of the server are ready, and the endpoints that tell.
+//! The readiness of the server's parts, and the health endpoints.
 
 use std::collections::BTreeMap;
 
+use api::ErrorResponse;
 use axum::Json;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 use serde::Serialize;
 use tokio::sync::watch;
 use utoipa::ToSchema;
 
-/// A part without which the server cannot do all it is for.
+/// A part that the server needs for its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Part {
     /// ClickHouse, embedded or not, answers.
     Engine,
-    /// The tables are those this version works with.
+    /// The tables have this version's schema.
     Migrations,
-    /// The event log is open.
     Log,
-    /// API keys and tokens can be checked.
+    /// API keys and tokens can be looked up.
     Credentials,
-    /// Events are being taken from the log.
+    /// Records are being processed.
     Processor,
 }
 
-/// Something that needs a person, while every part works.
+/// A problem that an operator has to handle, while every part works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Concern {
     /// Accepted records are missing from the log.
     Log,
     /// Stored rows are missing or damaged.
     Tables,
+    /// Records wait in a partition, and nothing is committed.
+    Partitions,
 }
 
-/// The state of every part of this process. Clones share it.
+/// Clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     parts: &'static [Part],
@@ -44,7 +45,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// None of these parts works yet. What is said of others is not heeded: it does not matter to this process.
+    /// None of these parts is ready yet. Other parts are ignored: this process does not need them.
     pub(crate) fn new(parts: &'static [Part]) -> Self {
         let starting = parts.iter().map(|part| (*part, "starting".to_owned()));
         Self {
@@ -54,13 +55,12 @@ impl Health {
         }
     }
 
-    /// The part works.
     pub(crate) fn ready(&self, part: Part) {
         self.missing
             .send_if_modified(|missing| missing.remove(&part).is_some());
     }
 
-    /// The part does not work, and why: a word or two, shown to anyone who asks.
+    /// `why` is a word or two, shown without authentication.
     pub(crate) fn missing(&self, part: Part, why: &str) {
         if !self.parts.contains(&part) {
             return;
@@ -70,8 +70,8 @@ impl Health {
         });
     }
 
-    /// Says what needs a person, in words for anyone who asks, or that nothing of the kind does. The process stays ready:
-    /// what is there is served, and taking it out of service would not bring back what is not.
+    /// Sets or clears a problem that an operator has to handle, shown without authentication. The process stays ready:
+    /// it serves what is there, and taking it out of service would not help.
     pub(crate) fn degraded(&self, concern: Concern, what: Option<String>) {
         self.concerns.send_modify(|concerns| {
             match what {
@@ -81,14 +81,12 @@ impl Health {
         });
     }
 
-    /// Whether this part works now.
     pub(crate) fn has(&self, part: Part) -> bool {
         !self.missing.borrow().contains_key(&part)
     }
 
-    /// Waits until this part works.
     pub(crate) async fn part_ready(&self, part: Part) {
-        // The sender lives as long as this does, so waiting cannot fail.
+        // This holds the sender, so waiting cannot fail.
         let _ = self
             .missing
             .subscribe()
@@ -96,12 +94,11 @@ impl Health {
             .await;
     }
 
-    /// Waits until every part works.
     pub(crate) async fn all_ready(&self) {
         let _ = self.missing.subscribe().wait_for(BTreeMap::is_empty).await;
     }
 
-    /// What does not work, and why.
+    /// The parts that are not ready, with reasons.
     pub(crate) fn missing_parts(&self) -> Vec<(String, String)> {
         let missing = self.missing.borrow();
         let missing = missing.iter();
@@ -110,7 +107,7 @@ impl Health {
             .collect()
     }
 
-    /// The answer of `/health/ready`.
+    /// The response of `/health/ready`.
     pub(crate) fn readiness(&self) -> Response {
         let missing = self.missing.borrow().clone();
         if missing.is_empty() {
@@ -130,13 +127,8 @@ impl Health {
             .map(|(part, why)| (part_name(*part), serde_json::Value::from(why.as_str())));
         let details =
             serde_json::Value::Object(details.map(|(name, why)| (name.to_owned(), why)).collect());
-        fault(
-            Fault {
-                code: "not_ready",
-                ..Fault::unavailable(message, 1)
-            }
-            .with_details(details),
-        )
+        let error = ApiError::new(ErrorCode::NotReady, message).with_retry_after(1);
+        ErrorResponse(error.with_details(details)).into_response()
     }
 }
 
@@ -145,7 +137,7 @@ impl Health {
 pub(crate) struct Healthy {
     /// `live` or `ready`.
     pub(crate) status: &'static str,
-    /// What was lost and needs a person, while everything works; absent when nothing was.
+    /// What was lost or is stalled, while everything works; absent when nothing is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) degraded: Vec<String>,
 }
@@ -160,21 +152,10 @@ fn part_name(part: Part) -> &'static str {
     }
 }
 
-/// A fault as a response.
-pub(crate) fn fault(fault: Fault) -> Response {
-    let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let retry_after = fault.retry_after_s;
-    let mut response = (status, Json(fault)).into_response();
-    if let Some(seconds) = retry_after {
-        response
-            .headers_mut()
-            .insert(axum::http::header::RETRY_AFTER, seconds.into());
-    }
-    response
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
+
     use super::*;
 
     #[tokio::test]

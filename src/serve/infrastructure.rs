@@ -1,4 +1,4 @@
-//! What a scan of the platform sees beside the tables: the log, the disk.
+//! What a scan of the platform reads besides the tables: the log and the disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use eventlog::Log;
-use query::platform::{DiskReport, Infrastructure, LogReport};
+use query::{DiskReport, Infrastructure, LogReport};
 use tokio::sync::Semaphore;
 
 use super::Running;
 use super::topics::Topics;
 
-/// How long the log may take to say how far the processor is behind: the rest of the report does without.
+/// Time-out of the processor's lag: the report is complete without it.
 const LAG_WITHIN: Duration = Duration::from_secs(3);
 
-/// Asks this process's log and looks at its disk.
+/// Reads the state of this process's log and disk.
 pub(super) struct Beside {
     events: Arc<dyn Log>,
     kind: Kind,
     data_dir: Option<PathBuf>,
-    /// One question to the disk at a time, so that one that hangs holds one thread (X1).
+    /// One query of the disk at a time, so that one that hangs holds one thread (X1).
     disk_turn: Arc<Semaphore>,
 }
 
@@ -44,7 +44,7 @@ impl Beside {
         }
     }
 
-    /// Records that wait to be processed; nothing where the log does not say in time.
+    /// Unprocessed records; `None` if the log does not answer in time.
     async fn lag(&self) -> Option<u64> {
         let lag = tokio::time::timeout(LAG_WITHIN, self.events.lag(processor::GROUP)).await;
         match lag.ok()? {
@@ -54,7 +54,7 @@ impl Beside {
                     .sum(),
             ),
             Err(error) => {
-                tracing::warn!(error.message = %error, "the log does not say how far the processor is behind");
+                tracing::warn!(error.message = %error, "the lag of the processor is unknown");
                 None
             }
         }
@@ -66,23 +66,23 @@ impl Infrastructure for Beside {
     async fn log(&self) -> Result<LogReport, String> {
         let (inventory, lag_records) = tokio::join!(self.events.inventory(), self.lag());
         let inventory = inventory.map_err(|error| {
-            tracing::warn!(error.message = %error, "the log does not say what it stands on");
+            tracing::warn!(error.message = %error, "the state of the event log is unknown");
             match error.is_retryable() {
                 true => "it does not answer".to_owned(),
-                false => "it refuses the question".to_owned(),
+                false => "it rejected the query".to_owned(),
             }
         })?;
         Ok(LogReport {
             kind: self.log_kind(),
             version: match self.kind {
-                // Brokers do not tell their version to clients.
+                // Brokers do not report their version to clients.
                 Kind::Kafka => "unknown".to_owned(),
                 Kind::Embedded => env!("CARGO_PKG_VERSION").to_owned(),
             },
             brokers: inventory.brokers.into(),
             topics: match self.kind {
                 Kind::Kafka => inventory.topics.into(),
-                // The dead letters are a log of their own.
+                // The dead letters are a separate log.
                 Kind::Embedded => u64::from(inventory.topics) + 1,
             },
             lag_records,
@@ -100,7 +100,7 @@ impl Infrastructure for Beside {
     async fn disk(&self) -> Option<DiskReport> {
         let folder = self.data_dir.clone()?;
         let turn = self.disk_turn.clone().try_acquire_owned().ok()?;
-        // A disk over a network that is away holds up whoever asks, for minutes.
+        // A network disk that is away blocks the caller for minutes.
         let asked = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             disk_of(&folder)
@@ -109,11 +109,11 @@ impl Infrastructure for Beside {
     }
 }
 
-/// The disk that a folder lies on.
+/// The disk of a folder.
 fn disk_of(folder: &Path) -> Option<DiskReport> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(DiskReport {
-        // What the system keeps for its own user is not for us.
+        // Without the blocks that the system reserves for root.
         free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
         total_bytes: disk.f_blocks.saturating_mul(disk.f_frsize),
     })

@@ -1,18 +1,18 @@
-//! A topic that is opened once its brokers answer, so that a process need not wait for them to do the rest of its work.
+//! A topic that opens once its brokers answer, so that a process can do the rest of its work without them.
 
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use eventlog::{Bounds, Inventory, Lag, Log, LogError, Member, Position, Reader, Record};
+use eventlog::{
+    Bounds, GroupState, Inventory, Lag, Log, LogError, Member, Position, Reader, Record,
+};
 
 /// What is known of a topic before it is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
-    /// Its name.
     pub(crate) topic: String,
-    /// Its partitions, if it has to be made.
+    /// Number of partitions, if it has to be created.
     pub(crate) partitions: u32,
-    /// Its largest record.
     pub(crate) max_record_bytes: usize,
 }
 
@@ -24,7 +24,6 @@ pub(crate) struct LateLog {
 }
 
 impl LateLog {
-    /// Not open yet.
     pub(crate) fn new(expected: Expected) -> Self {
         Self {
             expected: Arc::new(expected),
@@ -32,9 +31,8 @@ impl LateLog {
         }
     }
 
-    /// From now on it is this one.
     pub(crate) fn opened(&self, log: Arc<dyn Log>) {
-        // It is opened once; a second time would change nothing.
+        // A second call is ignored.
         let _ = self.log.set(log);
     }
 
@@ -60,6 +58,10 @@ impl Log for LateLog {
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
         self.log()?.lag(group).await
+    }
+
+    async fn group_state(&self, group: &str) -> Result<GroupState, LogError> {
+        self.log()?.group_state(group).await
     }
 
     async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError> {

@@ -1,4 +1,4 @@
-//! The registries of a process, and what they say together.
+//! The metric registries of a process, and their combined output.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,30 @@ use anyhow::Context;
 use prometheus::Registry;
 use prometheus::proto::MetricFamily;
 
-/// Label that says which log a metric is about, as topics of Kafka have it.
+/// Label with the name of the log, like topics of Kafka have it.
 const LOG_LABEL: &str = "topic";
 
-/// The embedded logs: all have the same metrics.
+/// The embedded logs, which all have the same metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogName {
-    /// The events.
     Events,
-    /// What cannot be processed.
+    /// The dead letters.
     DeadLetter,
 }
 
-/// One registry for what there is once, and one for each embedded log. Clones are the same.
+/// One registry for the process, and one for each embedded log. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Metered {
-    /// What there is once.
+    /// Metrics that exist once.
     pub(crate) own: Registry,
     logs: [Registry; 2],
 }
 
 impl Metered {
-    /// Empty ones.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let of_log = |name: &str| {
             let labels = [(LOG_LABEL.to_owned(), name.to_owned())];
-            Registry::new_custom(None, Some(labels.into())).context("cannot make the metrics")
+            Registry::new_custom(None, Some(labels.into())).context("cannot create the metrics")
         };
         Ok(Self {
             own: Registry::new(),
@@ -39,7 +37,7 @@ impl Metered {
         })
     }
 
-    /// The registry of a log: its metrics carry its name.
+    /// The registry of a log, whose metrics carry its name.
     pub(crate) fn of(&self, name: LogName) -> &Registry {
         match name {
             LogName::Events => &self.logs[0],
@@ -47,7 +45,7 @@ impl Metered {
         }
     }
 
-    /// Everything, by name.
+    /// All metrics, by name.
     pub(crate) fn gather(&self) -> Vec<MetricFamily> {
         let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
         let all = std::iter::once(&self.own).chain(&self.logs);

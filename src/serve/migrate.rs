@@ -1,4 +1,4 @@
-//! Brings the tables up to date, and ends.
+//! Applies the migrations, and ends.
 
 use anyhow::Context;
 use prometheus::Registry;
@@ -11,12 +11,12 @@ use super::folder::DataFolder;
 use super::{parts, runtime};
 use crate::config::Config;
 
-/// Applies the migrations. Of a deployment of several processes it also makes the first credentials, if the
-/// environment gives none and there are none: the tiers do not, because several would at once.
+/// Applies the migrations. In a deployment of several processes it also creates the first credentials, unless the
+/// environment sets them or credentials exist: the tiers do not, because several would at once.
 pub(crate) fn migrate(config: Config) -> anyhow::Result<()> {
     let metrics = store::metrics::Metrics::register(&Registry::new())?;
     let slot = EngineSlot::default();
-    // The folder is the engine's; a server elsewhere needs none.
+    // The folder is the engine's; a remote server needs none.
     let folder = match config.clickhouse.urls.is_empty() {
         true => Some(DataFolder::take(&config.server.data_dir)?),
         false => None,
@@ -37,12 +37,12 @@ pub(crate) fn migrate(config: Config) -> anyhow::Result<()> {
     outcome
 }
 
-/// Shown once, on standard output. If that is lost, a token of one's own choice can be set at any time.
+/// Shown once, on standard output. If that is lost, the environment can set a token at any time.
 async fn first_credentials(credentials: &Credentials) -> anyhow::Result<()> {
     let made = credentials
         .bootstrap(given())
         .await
-        .context("cannot make the first credentials")?;
+        .context("cannot create the first credentials")?;
     if let Some(secret) = &made.api_key {
         println!("  API key of the project default  {}", secret.reveal());
     }
@@ -50,7 +50,7 @@ async fn first_credentials(credentials: &Credentials) -> anyhow::Result<()> {
         println!("  admin token                     {}", secret.reveal());
     }
     if made.api_key.is_some() || made.admin_token.is_some() {
-        println!("  they are shown only now; SPINDLE_API_KEY and SPINDLE_ADMIN_TOKEN set others");
+        println!("  they are printed only now; SPINDLE_API_KEY and SPINDLE_ADMIN_TOKEN set others");
     }
     Ok(())
 }

@@ -6,53 +6,51 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use axum::Router;
+use control::{ControlChannel, ControlTopic, LocalChannel};
 use ingest::IngestState;
-use processor::Control;
 use prometheus::Registry;
 use schemas::control::{CacheReport, EventCounts};
-use store::builds::Builds;
-use store::cluster::Cluster;
 use store::credentials::Credentials;
+use store::platform::builds::Builds;
 use store::prices::Prices;
-use store::{Store, StoreConfig};
+use store::{Cluster, Store, StoreConfig};
 
-use super::access::Directory;
+use super::access::{Directory, StoredRuns};
 use super::api::RoutedParts;
+use super::deployment::Deployment;
 use super::engine::{self, EngineSlot};
 use super::folder::DataFolder;
 use super::health::Concern;
-use super::presence::Presence;
 use super::snapshot::SnapshotFile;
 use super::topics::Topics;
-use super::{Running, api, full_disk, process_metrics};
+use super::{Running, api, full_disk};
 use crate::caches::{CacheName, Caches};
 use crate::config::Config;
-use crate::control::{Alone, OverLog};
 
-/// What was opened. Clones share it.
+/// The opened parts. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) topics: Topics,
-    pub(crate) control: Arc<dyn Control>,
-    /// Who else is there, and what everybody keeps in memory.
-    pub(crate) presence: Presence,
-    /// Hears the words of other processes, where there can be some.
-    pub(crate) hearing: Option<Arc<OverLog>>,
+    /// Messages to all processes of the deployment.
+    pub(crate) channel: Arc<dyn ControlChannel>,
+    pub(crate) deployment: Deployment,
+    /// The topic below `channel`, where there can be other processes.
+    pub(crate) control_topic: Option<ControlTopic>,
     pub(crate) store: Store,
     pub(crate) credentials: Credentials,
-    /// Where the keys are kept, where reporting has to go on without ClickHouse.
+    /// The file with the keys, where reports have to be accepted without ClickHouse.
     pub(crate) snapshot: Option<Arc<SnapshotFile>>,
-    /// Whether the keys are known from there.
+    /// Whether the keys were restored from it.
     pub(crate) is_restored: bool,
     pub(crate) prices: Prices,
     /// Builds of applications, where processes are started.
     pub(crate) builds: Builds,
-    /// Of the processor, if there is one here.
+    /// Present where a processor runs.
     pub(crate) processor_metrics: Option<processor::Metrics>,
     pub(crate) router: Router,
 }
 
-/// Opens everything; what takes long goes side by side, and what may be away is reached later.
+/// Opens everything; slow parts concurrently, and what may be away is connected later.
 pub(crate) async fn open(
     running: &Running,
     folder: Option<&DataFolder>,
@@ -60,9 +58,7 @@ pub(crate) async fn open(
 ) -> anyhow::Result<Parts> {
     let registry = &running.metered.own;
     let metrics = store::metrics::Metrics::register(registry)?;
-    registry.register(Box::new(process_metrics::ProcessMetrics::new(
-        running.engine.clone(),
-    )?))?;
+    engine::register_process_metrics(registry, &running.engine)?;
     let processes = running.role.processes();
     let processor_metrics = processes
         .then(|| processor::Metrics::new(registry))
@@ -89,7 +85,7 @@ pub(crate) async fn open(
     let topics = topics.context("opening the log panicked")??;
     let lost = topics.losses;
     let what = format!(
-        "at least {lost} accepted records are missing from the log; the log of the server says which"
+        "at least {lost} accepted records are missing from the event log; the server's log names them"
     );
     running
         .health
@@ -105,29 +101,33 @@ pub(crate) async fn open(
         .is_some_and(|snapshot| snapshot.restore(&credentials));
     let prices = Prices::new(store.clone())?;
     let builds = Builds::new(store.clone());
-    let hearing = match &topics.control {
-        Some(topic) => Some(Arc::new(OverLog::new(topic.clone(), registry)?)),
+    let control_topic = match &topics.control {
+        Some(log) => Some(
+            ControlTopic::new(log.clone(), registry)
+                .context("the metrics of the control topic clash")?,
+        ),
         None => None,
     };
-    let control: Arc<dyn Control> = match &hearing {
-        Some(over) => over.clone(),
-        None => Arc::new(Alone::default()),
+    let channel: Arc<dyn ControlChannel> = match &control_topic {
+        Some(topic) => Arc::new(topic.clone()),
+        None => Arc::new(LocalChannel::default()),
     };
     let caches = caches(registry, &credentials, &prices, processor_metrics.as_ref())?;
-    let presence = Presence::new(running, (address, hearing.as_ref()), caches);
-    // Where people read they also judge, which is an event like any other.
+    let deployment = Deployment::new(running, address, control_topic.clone(), caches);
+    // Users also rate, which is an event like any other.
     let takes_events = running.role.ingests() || running.role.queries();
     let ingest = || {
         IngestState::new(
             running.config.ingest.clone(),
             topics.events.clone(),
             Arc::new(Directory(credentials.clone())),
+            Arc::new(StoredRuns(store.clone())),
             registry,
         )
     };
     let ingest = takes_events.then(ingest).transpose()?;
     let (taken, processed) = (ingest.clone(), processor_metrics.clone());
-    presence.counts_events(move || {
+    deployment.counts_events(move || {
         let (taken, processed) = (taken.as_ref().map(IngestState::counts), processed.as_ref());
         EventCounts {
             accepted: taken.map(|counts| counts.accepted),
@@ -144,15 +144,15 @@ pub(crate) async fn open(
             store: &store,
             credentials: &credentials,
             prices: &prices,
-            presence: &presence,
+            deployment: &deployment,
             builds: &builds,
         },
     )?;
     Ok(Parts {
         topics,
-        control,
-        presence,
-        hearing,
+        channel,
+        deployment,
+        control_topic,
         store,
         credentials,
         snapshot,
@@ -164,7 +164,7 @@ pub(crate) async fn open(
     })
 }
 
-/// What this process keeps in memory of the tables; whatever else it keeps is added by who makes it.
+/// Adds the caches of the tables; other caches are added where they are created.
 fn caches(
     registry: &Registry,
     credentials: &Credentials,
@@ -213,7 +213,7 @@ fn caches(
     Ok(caches)
 }
 
-/// The settings to reach ClickHouse with: a server's, or those of the engine, which is started. Blocks.
+/// The settings of the ClickHouse connection: of a server, or of the engine, which is started. Blocks.
 pub(crate) fn store_settings(
     config: &Config,
     data_dir: Option<&Path>,
@@ -229,7 +229,7 @@ pub(crate) fn store_settings(
             user: clickhouse.user.clone(),
             password: clickhouse.password.clone(),
             database: clickhouse.database.clone(),
-            // Over Kafka there may be other processes that write.
+            // Over Kafka other processes may write too.
             standalone: config.kafka.is_none(),
             ..StoreConfig::default()
         },

@@ -1,37 +1,44 @@
-//! Runs the processor, and runs it again when it ended by a failure; beside it, the runner of jobs.
+//! Runs the processor, and restarts it after a failure; beside it, the runner of jobs.
 //!
-//! What it had not committed is still in the log, so the next run takes it up again (P1).
+//! Uncommitted records are still in the log, so the next run processes them (P1).
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::Barrier;
 use processor::jobs::{JobParts, PIECE_ROWS, Runner};
-use processor::{Gate, Processor, ProcessorError, Status};
+use processor::{Processor, ProcessorError, Status};
+use schemas::control::StalledPartition;
 use tokio::sync::watch;
 
 use super::Running;
 use super::health::{Concern, Part};
 use super::parts::Parts;
 
-/// Pause before a processor that failed is run again; doubles while it keeps failing.
+/// Pause before a failed processor is restarted; doubles while it keeps failing.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
-/// The longest such pause: a person has to look, but a disk that has space again needs none.
+/// The longest pause: an operator has to act, but a disk that has room again needs no operator.
 const PAUSE_MOST: Duration = Duration::from_secs(60);
 
-/// Time for the last look at what is stored: a stop does not wait for an engine that is away.
+/// Time-out of the last look at what is stored: a stop does not wait for an engine that is away.
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
-/// Runs in a row that may end with everything refused: tables that are being migrated are there after a while.
+/// Consecutive runs that may end with every row rejected: tables that are being migrated exist after a while.
 const RESTARTS_MAX: u32 = 5;
-/// What readiness says of a processor that is not run again.
+/// Readiness of a processor that is not restarted.
 const STAYS_STOPPED: &str = "stopped: nothing can be processed as it is; the log of the server says why, mend it and start again";
 
 /// Processes until `stop` becomes true and the micro-batch in hand is committed.
-pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(
+    running: Running,
+    parts: Parts,
+    barrier: Barrier,
+    mut stop: watch::Receiver<bool>,
+) {
     let Some(metrics) = parts.processor_metrics.clone() else {
         return;
     };
-    // There is nothing to process into before the tables are there, and nothing to process before the log is.
+    // The processor needs the tables and the log.
     let ready = async {
         running.health.part_ready(Part::Migrations).await;
         running.health.part_ready(Part::Log).await;
@@ -40,55 +47,36 @@ pub(crate) async fn run(running: Running, parts: Parts, mut stop: watch::Receive
         () = ready => {}
         _ = stop.wait_for(|stopped| *stopped) => return,
     }
-    // Over a log of its own, a process is the only one that writes into its tables.
-    let (gate, keeper) = match &parts.hearing {
-        Some(control) => {
-            let (gate, keeper) = Gate::shared(control.clone());
-            (gate, Some(keeper))
-        }
-        None => (Gate::default(), None),
-    };
     let runner = Runner::new(JobParts {
         store: parts.store.clone(),
         log: parts.topics.events.clone(),
-        gate: gate.clone(),
+        barrier: barrier.clone(),
         prices: parts.prices.subscribe(),
         piece_rows: PIECE_ROWS,
-        // On a cluster the job would only say every night that it cannot be done there.
+        // On a cluster the job would fail every night.
         retention_minute: match running.config.clickhouse.cluster {
             Some(_) => None,
             None => running.config.retention_minute,
         },
     });
-    let (stop_keeper, keeper_stopped) = watch::channel(false);
-    let work = async {
-        let done = async {
-            tokio::join!(
-                runner.run(stop.clone()),
-                process(&running, (&parts, gate), metrics, stop)
-            )
-        };
-        tokio::select! {
-            _ = done => {}
-            () = watch_losses(&running, &parts) => {}
-        }
-        // The others wait for this process for as long as it has work in hand.
-        stop_keeper.send_replace(true);
+    let done = async {
+        tokio::join!(
+            runner.run(stop.clone()),
+            process(&running, &parts, barrier, metrics, stop)
+        )
     };
-    let keeping = async {
-        if let Some(keeper) = keeper {
-            keeper.run(keeper_stopped).await;
-        }
-    };
-    tokio::join!(work, keeping);
-    // What was stored since the last look is noted, so that the next start misses it if it is gone.
+    tokio::select! {
+        _ = done => {}
+        () = watch_losses(&running, &parts) => {}
+    }
+    // Records what was stored since the last look, so that the next start notices if it is gone.
     let look = parts.store.look_for_losses();
     if !matches!(tokio::time::timeout(LAST_LOOK, look).await, Ok(Ok(()))) {
-        tracing::debug!("what was stored last was not noted");
+        tracing::debug!("the time of the last stored event was not recorded");
     }
 }
 
-/// Tells health of stored rows that are gone.
+/// Reports lost rows to the health checks.
 async fn watch_losses(running: &Running, parts: &Parts) {
     let mut losses = parts.store.losses();
     loop {
@@ -107,7 +95,8 @@ async fn watch_losses(running: &Running, parts: &Parts) {
 
 async fn process(
     running: &Running,
-    (parts, gate): (&Parts, Gate),
+    parts: &Parts,
+    barrier: Barrier,
     metrics: processor::Metrics,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -115,19 +104,23 @@ async fn process(
     loop {
         let processor = Processor::new(
             running.config.processor.clone(),
-            processor::Parts {
+            processor::Dependencies {
                 log: parts.topics.events.clone(),
                 dead_letters: parts.topics.dead_letters.clone(),
                 tables: Arc::new(parts.store.clone()),
                 prices: parts.prices.subscribe(),
-                gate: gate.clone(),
+                barrier: barrier.clone(),
             },
             metrics.clone(),
         );
-        parts.presence.hot_runs(processor.hot_runs());
+        parts.deployment.hot_runs(processor.hot_runs());
+        parts.deployment.stalled(processor.stalled());
         let following = tokio::spawn(follow(running.clone(), processor.status()));
+        let stalling = tokio::spawn(follow_stalls(running.clone(), processor.stalled()));
         let outcome = processor.run(stop.clone()).await;
         following.abort();
+        stalling.abort();
+        running.health.degraded(Concern::Partitions, None);
         let Err(error) = outcome else { return };
         if !failures.lets_restart(&error, metrics.batch_events.get_sample_count()) {
             running.health.missing(Part::Processor, STAYS_STOPPED);
@@ -148,17 +141,17 @@ async fn process(
     }
 }
 
-/// Failures of the processor, and what they let be tried.
+/// Consecutive failures of the processor.
 #[derive(Debug, Default)]
 struct Failures {
-    /// In a row, with nothing committed in between.
+    /// Without a commit in between.
     count: u32,
     batches: u64,
     pauses: u32,
 }
 
 impl Failures {
-    /// Whether another run may come to another end; `batches` counts what was ever committed.
+    /// Whether another run may end differently; `batches` is the total of committed micro-batches.
     fn lets_restart(&mut self, error: &ProcessorError, batches: u64) -> bool {
         if batches > self.batches {
             self.count = 0;
@@ -167,7 +160,7 @@ impl Failures {
         self.count += 1;
         match error {
             ProcessorError::AllBad { .. } => false,
-            ProcessorError::AllRefused(_) => self.count <= RESTARTS_MAX,
+            ProcessorError::AllRejected(_) => self.count <= RESTARTS_MAX,
             _ => true,
         }
     }
@@ -180,7 +173,7 @@ impl Failures {
     }
 }
 
-/// Tells what the processor does to whoever asks for the health of the server.
+/// Reports the state of the processor to the health checks of the server.
 async fn follow(running: Running, mut status: watch::Receiver<Status>) {
     loop {
         let now = status.borrow_and_update().clone();
@@ -190,9 +183,9 @@ async fn follow(running: Running, mut status: watch::Receiver<Status>) {
             Status::Waiting => running
                 .health
                 .missing(Part::Processor, "waiting for ClickHouse"),
-            Status::Deaf => running.health.missing(
+            Status::CutOff => running.health.missing(
                 Part::Processor,
-                "does not hear the other processors on the control topic",
+                "does not receive its own heartbeats from the control topic",
             ),
             Status::Stopped => running.health.missing(Part::Processor, "stopped"),
         }
@@ -202,6 +195,34 @@ async fn follow(running: Running, mut status: watch::Receiver<Status>) {
     }
 }
 
+/// Tells health of partitions that are stalled.
+async fn follow_stalls(running: Running, mut stalled: watch::Receiver<Vec<StalledPartition>>) {
+    loop {
+        let what = stalls(&stalled.borrow_and_update());
+        running.health.degraded(Concern::Partitions, what);
+        if stalled.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn stalls(stalled: &[StalledPartition]) -> Option<String> {
+    let first = stalled.first()?;
+    let owner = match first.owner.as_str() {
+        "" => "no member",
+        owner => owner,
+    };
+    Some(format!(
+        "{} partitions of the log are stalled, such as {}: {} records wait above offset {}, and nothing was committed for {} s; owner: {owner}, {}",
+        stalled.len(),
+        first.partition,
+        first.lag_records,
+        first.committed,
+        first.seconds,
+        first.state
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use store::StoreError;
@@ -209,7 +230,7 @@ mod tests {
     use super::*;
 
     fn refused() -> ProcessorError {
-        ProcessorError::AllRefused(StoreError::Refused {
+        ProcessorError::AllRejected(StoreError::Refused {
             code: 16,
             message: String::new(),
         })

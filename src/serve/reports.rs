@@ -1,18 +1,23 @@
-//! What people do with runs over the API, as events into the same log as those of clients.
+//! Actions of users on runs over the API, as events in the same log as events of clients.
 
 use async_trait::async_trait;
 use ingest::IngestState;
 use query::Reporter;
-use schemas::fault::Fault;
+use schemas::api_error::ApiError;
 use schemas::ids::{AppId, ProjectId};
 use schemas::start::Start;
 
-/// The ingest tier of this process, as the query tier sees it.
+/// The ingest tier of this process, for the query tier.
 pub(super) struct Reports(pub(super) IngestState);
 
 #[async_trait]
 impl Reporter for Reports {
-    async fn report(&self, project: &ProjectId, app: &AppId, event: String) -> Result<(), Fault> {
+    async fn report(
+        &self,
+        project: &ProjectId,
+        app: &AppId,
+        event: String,
+    ) -> Result<(), ApiError> {
         self.0.take_event(project, app, &event).await
     }
 
@@ -22,7 +27,7 @@ impl Reporter for Reports {
         app: &AppId,
         event: String,
         start: Start,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ApiError> {
         self.0.take_start(project, app, &event, start).await
     }
 }

@@ -1,14 +1,13 @@
-//! Which tiers a process is, and what follows from it.
+//! The tiers of a process, and what follows from them.
 
 use anyhow::bail;
 
 use super::health::Part;
 use crate::config::Config;
 
-/// What a process is for. The tiers' code is the same in all of them.
+/// The tiers that a process runs. Their code is the same in all roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Every tier in one process.
     All,
     /// HTTP in, log out.
     Ingest,
@@ -19,7 +18,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The command.
+    /// The name of the command.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::All => "serve",
@@ -29,28 +28,27 @@ impl Role {
         }
     }
 
-    /// Whether clients report to it.
+    /// Whether it accepts events.
     pub(crate) fn ingests(self) -> bool {
         matches!(self, Self::All | Self::Ingest)
     }
 
-    /// Whether it makes rows of what is in the log.
     pub(crate) fn processes(self) -> bool {
         matches!(self, Self::All | Self::Processor)
     }
 
-    /// Whether people read from it and administer with it.
+    /// Whether it serves reads and administration.
     pub(crate) fn queries(self) -> bool {
         matches!(self, Self::All | Self::Query)
     }
 
-    /// Whether it keeps files of its own.
+    /// Whether it uses a data folder.
     pub(crate) fn has_folder(self) -> bool {
         self.ingests()
     }
 
-    /// What has to work before the process is ready for what it is for. Ingest takes events without ClickHouse; query
-    /// reads without the log.
+    /// What has to work before the process is ready for its role. Ingest accepts events without ClickHouse; query reads
+    /// without the log.
     pub(crate) fn parts(self) -> &'static [Part] {
         match self {
             Self::All => &[
@@ -66,7 +64,7 @@ impl Role {
         }
     }
 
-    /// Says what a tier of its own lacks: it shares a log and tables with other processes, so neither can be its own.
+    /// Fails if a separate tier has an embedded log or engine: it shares both with other processes.
     pub(crate) fn check(self, config: &Config) -> anyhow::Result<()> {
         if self == Self::All {
             return Ok(());

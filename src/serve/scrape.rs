@@ -1,33 +1,33 @@
-//! `/metrics`: who may read it, and what it shows to whom.
+//! `/metrics`: authorization, and what each reader sees.
 //!
 //! Ids of projects are labels of some metrics. They name tenants, so they are shown only to a reader with the token of
-//! `metrics.token`; for others the values of all projects are added up under one label.
+//! `metrics.token`; other readers see the sum over all projects under one label.
 
 use std::collections::BTreeMap;
 
+use api::{AuthHeader, ErrorResponse};
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Encoder, TextEncoder};
-use schemas::fault::Fault;
+use schemas::api_error::ApiError;
 use schemas::project_label;
 use sha2::{Digest, Sha256};
 
-use super::health::fault;
 use super::metered::Metered;
 
 /// The label that names projects.
 const PROJECT: &str = "project";
 
-/// What `/metrics` is served from.
+/// The sources of `/metrics`.
 #[derive(Clone)]
 pub(crate) struct Scrape {
     metered: Metered,
-    /// SHA-256 of the token that readers need, if they do.
+    /// SHA-256 of the readers' token, if one is required.
     token: Option<[u8; 32]>,
 }
 
@@ -39,28 +39,25 @@ impl Scrape {
         }
     }
 
-    /// The one route.
     pub(crate) fn router(self) -> Router {
         Router::new()
             .route("/metrics", get(metrics))
             .with_state(self)
     }
 
-    /// Whether a reader is known by the token; an error without it where there is one.
-    fn is_known(&self, headers: &HeaderMap) -> Result<bool, Fault> {
+    /// Whether the reader has the token; an error without it where one is required.
+    fn is_known(&self, headers: &HeaderMap) -> Result<bool, ApiError> {
         let Some(token) = &self.token else {
             return Ok(false);
         };
-        let given = headers.get(AUTHORIZATION).and_then(|value| {
-            let (scheme, secret) = value.to_str().ok()?.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
-        });
+        let header = AuthHeader::read(headers);
+        let given = header.as_ref().and_then(AuthHeader::bearer);
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
-        // All bytes are compared, whichever differs.
+        // Compares all bytes, whichever differs, in constant time.
         let pairs = given.iter().zip(token);
         match pairs.fold(0, |differs, (one, other)| differs | (one ^ other)) {
             0 => Ok(true),
-            _ => Err(Fault::unauthorized(
+            _ => Err(ApiError::unauthorized(
                 "the metrics need the token of `metrics.token`: send it as `Authorization: Bearer <token>`",
             )),
         }
@@ -78,7 +75,7 @@ impl Scrape {
 pub(crate) async fn metrics(State(scrape): State<Scrape>, headers: HeaderMap) -> Response {
     let is_known = match scrape.is_known(&headers) {
         Ok(is_known) => is_known,
-        Err(refused) => return fault(refused),
+        Err(refused) => return ErrorResponse(refused).into_response(),
     };
     // Gathering reads files of the process and asks the engine's watcher.
     let text = tokio::task::spawn_blocking(move || {
@@ -100,12 +97,12 @@ pub(crate) async fn metrics(State(scrape): State<Scrape>, headers: HeaderMap) ->
             .into_response(),
         outcome => {
             tracing::error!(error.message = ?outcome.err(), "the metrics cannot be written");
-            fault(Fault::internal())
+            ErrorResponse(ApiError::internal()).into_response()
         }
     }
 }
 
-/// Adds up what differs in the project alone.
+/// Adds up metrics that differ only in the project.
 fn without_projects(family: &mut MetricFamily) {
     let names_projects = |metric: &Metric| {
         let mut labels = metric.get_label().iter();
@@ -140,7 +137,7 @@ fn without_projects(family: &mut MetricFamily) {
                 total.set_value(total.get_value() + metric.get_gauge().get_value());
                 sum.set_gauge(total);
             }
-            // There is no such metric; what cannot be added up is left out rather than shown.
+            // No such metric exists; what cannot be added up is left out rather than shown.
             _ => {}
         }
     }
@@ -149,6 +146,7 @@ fn without_projects(family: &mut MetricFamily) {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::AUTHORIZATION;
     use prometheus::{IntCounterVec, Opts};
 
     use super::*;

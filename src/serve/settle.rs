@@ -1,4 +1,4 @@
-//! Brings ClickHouse to where it has to be, and goes on looking at it.
+//! Prepares ClickHouse for this process, and keeps watching it.
 
 use std::time::Duration;
 
@@ -11,17 +11,16 @@ use super::health::Part;
 use super::parts::Parts;
 use super::role::Role;
 
-/// How often a server that is away is tried again, and how often one that is there is looked at.
+/// Interval of retries while a server is away, and of checks while it is there.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks between two reloads of credentials and prices that another process may have changed.
+/// Checks between two reloads of credentials and prices, which another process may have changed.
 const LOOKS_PER_REFRESH: u32 = 5;
-/// Looks between two orders to index the texts of a day that has ended: one day at a time, and none is in a hurry.
+/// Checks between two orders to index the texts of a day that has ended: one day at a time, without hurry.
 const LOOKS_PER_INDEX: u32 = 300;
-/// What a tier says while the tables are not there, or not those it works with.
+/// The reason in the health checks while the tables are missing or of another version.
 const RUN_MIGRATE: &str = "run spindle migrate";
 
-/// Gets tables, prices and credentials to where this process can work with them, trying for as long as ClickHouse is
-/// away.
+/// Prepares tables, prices and credentials, with retries while ClickHouse is away.
 pub(crate) async fn run(
     running: &Running,
     parts: &Parts,
@@ -38,7 +37,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Migrates the tables, reads the prices and settles the first credentials.
+/// Migrates the tables, reads the prices and creates the first credentials.
 async fn whole(
     running: &Running,
     parts: &Parts,
@@ -48,7 +47,7 @@ async fn whole(
     let health = &running.health;
     until_there(running, async || Ok(parts.store.migrate().await?)).await?;
     health.ready(Part::Engine);
-    // Before anything is processed: a call must not be priced by a table that lacks what people changed.
+    // Before anything is processed: a call must not be priced by a table without the users' changes.
     until_there(running, async || Ok(parts.prices.refresh().await?)).await?;
     health.ready(Part::Migrations);
     let made = until_there(running, async || {
@@ -62,7 +61,7 @@ async fn whole(
     Ok(())
 }
 
-/// Waits for the tables that `spindle migrate` makes, reads the prices, and lets in whom the environment names.
+/// Waits for the tables of `spindle migrate`, reads the prices, and adds the credentials of the environment.
 async fn tier(running: &Running, parts: &Parts) -> anyhow::Result<()> {
     let health = &running.health;
     loop {
@@ -78,7 +77,7 @@ async fn tier(running: &Running, parts: &Parts) -> anyhow::Result<()> {
     until_there(running, async || Ok(parts.prices.refresh().await?)).await?;
     health.ready(Part::Migrations);
     if running.role.queries() {
-        // Given the same secrets, several processes make the same rows of them.
+        // With the same secrets, several processes write the same rows.
         until_there(running, async || {
             Ok(parts.credentials.admit(given()).await?)
         })
@@ -88,7 +87,7 @@ async fn tier(running: &Running, parts: &Parts) -> anyhow::Result<()> {
             .is_empty()
         {
             tracing::warn!(
-                "nobody can administer: there is no token; `spindle migrate` makes one, or set SPINDLE_ADMIN_TOKEN"
+                "no admin token exists: run `spindle migrate` to create one, or set SPINDLE_ADMIN_TOKEN"
             );
         }
         health.ready(Part::Credentials);
@@ -96,8 +95,8 @@ async fn tier(running: &Running, parts: &Parts) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the keys. Reporting does not wait for that if they are known from a snapshot, and no failure of ClickHouse
-/// ends a process that can take events without it.
+/// Reads the keys. Reports do not wait for that if a snapshot was restored, and no failure of ClickHouse ends a process
+/// that can accept events without it.
 async fn know_keys(running: &Running, parts: &Parts) {
     let health = &running.health;
     if parts.is_restored {
@@ -116,7 +115,7 @@ async fn know_keys(running: &Running, parts: &Parts) {
             Ok(false) => RUN_MIGRATE,
             Err(error) => {
                 if !told {
-                    tracing::warn!(error.message = %error, "API keys cannot be read; trying until they can");
+                    tracing::warn!(error.message = %error, "API keys cannot be read; retrying");
                 }
                 told = true;
                 "ClickHouse does not answer"
@@ -130,7 +129,7 @@ async fn know_keys(running: &Running, parts: &Parts) {
     health.ready(Part::Credentials);
 }
 
-/// Looks at ClickHouse, at the credentials and at the prices until the server stops.
+/// Checks ClickHouse, the credentials and the prices until the server stops.
 pub(crate) async fn watch(running: &Running, parts: &Parts) {
     let mut looks = 0;
     loop {
@@ -167,7 +166,7 @@ pub(crate) async fn watch(running: &Running, parts: &Parts) {
     }
 }
 
-/// Has the texts of a day that has ended indexed. Search works without; it only takes longer.
+/// Orders the index of the texts of a day that has ended. Search works without it, only slower.
 async fn index_texts(parts: &Parts) {
     match parts
         .store
@@ -180,7 +179,7 @@ async fn index_texts(parts: &Parts) {
     }
 }
 
-/// Tries again while ClickHouse is away; any other failure ends the server, because it needs a person.
+/// Retries while ClickHouse is away; any other failure ends the server, because an operator has to act.
 async fn until_there<T>(
     running: &Running,
     work: impl AsyncFn() -> Result<T, SettleError>,
@@ -192,7 +191,7 @@ async fn until_there<T>(
             Err(SettleError::Store(error)) if is_away(&error) => {
                 running.health.missing(Part::Engine, "does not answer");
                 if !told {
-                    tracing::warn!(error.message = %error, "ClickHouse does not answer; trying until it does");
+                    tracing::warn!(error.message = %error, "ClickHouse does not answer; retrying");
                 }
                 told = true;
                 tokio::time::sleep(LOOK_INTERVAL).await;
@@ -206,7 +205,7 @@ fn is_away(error: &StoreError) -> bool {
     error.is_retryable()
 }
 
-/// Shown once, on standard output, apart from the logs.
+/// Printed once on standard output, separate from the logs.
 fn show_first_start(secrets: &Secrets, folder: &DataFolder, url: &str) {
     let shown = |secret: &Option<String>| secret.clone().unwrap_or_else(|| "(as given)".to_owned());
     println!("Spindle is ready.");

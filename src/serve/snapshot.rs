@@ -1,4 +1,4 @@
-//! The keys that a process knows, kept in its data folder, so that reporting begins again while ClickHouse is away.
+//! The keys of a process in a file of its data folder, so that reports are accepted at once while ClickHouse is away.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use tokio_util::sync::CancellationToken;
 
 use super::folder::write_whole;
 
-/// How old a snapshot may become while ClickHouse answers and nothing changes.
+/// Maximum age of a snapshot while ClickHouse answers and nothing changes.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
-/// Pause before a file that could not be written is tried again.
+/// Pause before a failed write is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The file, and how old it may be to be believed.
+/// The file, and the age up to which it is used.
 pub(crate) struct SnapshotFile {
     path: PathBuf,
     max_age: Duration,
 }
 
 impl SnapshotFile {
-    /// In this folder; none when no age is allowed.
+    /// `None` when no age is allowed.
     pub(crate) fn of(folder: &Path, max_age: Duration) -> Option<Self> {
         let path = folder.join("key-snapshot.json");
         (!max_age.is_zero()).then_some(Self { path, max_age })
     }
 
-    /// Makes these credentials know what the file knows; says whether there was one to be believed.
+    /// Loads the file into the credentials; whether there was a valid one.
     pub(crate) fn restore(&self, credentials: &Credentials) -> bool {
         let restored = match self.read() {
             Ok(None) => return false,
@@ -41,7 +41,7 @@ impl SnapshotFile {
         match &restored {
             Ok(keys) => tracing::info!(
                 credentials.keys = keys,
-                "API keys are known from a snapshot"
+                "API keys were loaded from the snapshot"
             ),
             Err(error) => {
                 tracing::warn!(
@@ -53,7 +53,7 @@ impl SnapshotFile {
         restored.is_ok()
     }
 
-    /// Writes the file at every change, and every minute while ClickHouse says that there is none.
+    /// Writes the file at every change, and every minute while ClickHouse confirms that there is none.
     pub(crate) async fn keep(&self, credentials: &Credentials, stop: CancellationToken) {
         let mut changes = credentials.known_changes();
         let mut wait = WRITE_INTERVAL;
@@ -63,7 +63,7 @@ impl SnapshotFile {
                 () = tokio::time::sleep(wait) => false,
                 () = stop.cancelled() => return,
             };
-            // What was not asked for just now may have been changed since.
+            // Without a confirmation just now there may have been a change.
             if !is_changed && credentials.refresh().await.is_err() {
                 continue;
             }
@@ -95,8 +95,8 @@ impl SnapshotFile {
                 return Err(error).with_context(|| format!("cannot read {path}"));
             }
         };
-        // The parser's message would quote what is there.
-        let damaged = |_| anyhow::anyhow!("{} is not as spindle wrote it", self.path.display());
+        // The parser's message would quote the file.
+        let damaged = |_| anyhow::anyhow!("{} is damaged or was edited", self.path.display());
         serde_json::from_str(&text).map(Some).map_err(damaged)
     }
 }

@@ -13,21 +13,19 @@ use super::late_log::{Expected, LateLog};
 use super::metered::{LogName, Metered};
 use crate::config::kafka::KafkaSettings;
 
-/// Pause before brokers that did not answer are tried again.
+/// Pause before brokers that did not answer are asked again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The logs. Clones are the same.
+/// Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Topics {
-    /// The events.
     pub(crate) events: Arc<dyn Log>,
-    /// What cannot be processed.
     pub(crate) dead_letters: Arc<dyn Log>,
-    /// Words to all processes, if there can be several.
+    /// Control messages, if there can be several processes.
     pub(crate) control: Option<Arc<dyn Log>>,
     /// Accepted records that are missing from the logs.
     pub(crate) losses: u64,
-    /// What is still to be opened.
+    /// Topics that are not open yet.
     late: Vec<Late>,
 }
 
@@ -52,7 +50,7 @@ impl Late {
         }
     }
 
-    /// Opens it, trying for as long as the brokers are away.
+    /// Opens it, with retries while the brokers are away.
     async fn reach(&self, running: &Running) -> anyhow::Result<()> {
         let topic = &self.config.topic;
         let mut told = false;
@@ -65,7 +63,7 @@ impl Late {
                 Err(error) if error.is_retryable() => {
                     running.health.missing(Part::Log, "Kafka does not answer");
                     if !told {
-                        tracing::warn!(error.message = %error, log.topic = topic, "Kafka does not answer; trying until it does");
+                        tracing::warn!(error.message = %error, log.topic = topic, "Kafka does not answer; retrying");
                     }
                     told = true;
                     tokio::time::sleep(RETRY_PAUSE).await;
@@ -85,19 +83,19 @@ pub(crate) async fn open(
     Ok(Arc::new(KafkaLog::open(config, registry).await?))
 }
 
-/// The embedded log of what cannot be processed, beside that of the events.
+/// The embedded log of dead letters, beside the log of events.
 pub(crate) fn dead_letters(events: &EmbeddedConfig) -> EmbeddedConfig {
     EmbeddedConfig {
         folder: events.folder.with_file_name("dead-letters"),
         partitions: 1,
-        // Nothing reads it on the way, so it needs no memory for readers.
+        // No reader follows it closely, so it needs no tail in memory.
         max_tail_bytes: 0,
         ..events.clone()
     }
 }
 
 impl Topics {
-    /// Opens the embedded log of events, and that of what cannot be processed. Blocks.
+    /// Opens the embedded logs of events and dead letters. Blocks.
     pub(crate) fn embedded(config: &EmbeddedConfig, metered: &Metered) -> anyhow::Result<Self> {
         let events = EmbeddedLog::open(config.clone(), metered.of(LogName::Events))
             .context("cannot open the log")?;
@@ -132,10 +130,10 @@ impl Topics {
         }
     }
 
-    /// Opens what is not open yet, trying for as long as the brokers are away.
+    /// Opens the remaining topics, with retries while the brokers are away.
     ///
     /// # Errors
-    /// What a person has to mend: topics or settings that do not fit.
+    /// Topics or settings that do not fit; an operator has to act.
     pub(crate) async fn reach(&self, running: &Running) -> anyhow::Result<()> {
         for late in &self.late {
             late.reach(running).await?;
@@ -144,7 +142,6 @@ impl Topics {
         Ok(())
     }
 
-    /// Flushes and closes.
     pub(crate) async fn close(&self) {
         tokio::join!(self.events.close(), self.dead_letters.close(), async {
             if let Some(control) = &self.control {

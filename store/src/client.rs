@@ -1,57 +1,59 @@
 //! The connection to ClickHouse.
 
+pub(crate) mod cluster;
+pub(crate) mod config;
+pub(crate) mod process_state;
+pub(crate) mod query;
+pub(crate) mod replicas;
+mod server;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clickhouse::Client;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
-use crate::cluster::{Cluster, ReplicaCount};
-use crate::config::{Compression, StoreConfig};
 use crate::error::StoreError;
-use crate::inserts::fence::Fence;
-use crate::jobs::JobChanges;
-use crate::losses::Losses;
 use crate::metrics::Metrics;
-use crate::replicas::{self, Replicas};
 use crate::shares::{Holder, Share, ShareBounds, Shares};
+use cluster::{Cluster, ReplicaCount};
+use config::{Compression, StoreConfig};
+use process_state::{JobSignals, KnownLosses};
+use replicas::Replicas;
+use server::ServerFacts;
 
-/// Of so many reads, one is left for the server's own: credentials, prices, and the look-ups of processing.
+/// One part of so many reads is reserved for the server: credentials, prices, and the look-ups of processing.
 const OWN_READS_PART: usize = 4;
-/// Reads of one credential that wait (X1): those of some pages of the web UI, which asks for several things at once.
+/// Queued reads of one credential (X1): enough for some pages of the web UI, which sends several reads at once.
 const READS_WAITING: usize = 64;
 
-/// A handle on one ClickHouse database. Cheap to clone; connections are shared and made when needed.
+/// A handle on one ClickHouse database. Cheap to clone; connections are shared and opened on demand.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) client: Client,
     pub(crate) config: Arc<StoreConfig>,
     pub(crate) metrics: Metrics,
     pub(crate) reads: Arc<Semaphore>,
-    /// Those of them that tenants share; see [`Store::on_behalf_of`].
+    /// The part of `reads` that tenants share; see [`Store::on_behalf_of`].
     pub(crate) tenants: Shares,
-    /// Whom reads are for; `None` for the server itself.
+    /// The holder that reads count for; `None` for the server.
     pub(crate) holder: Option<Arc<Holder>>,
-    /// Counts what happened to jobs, for their runner in the same process; see [`crate::jobs`].
-    pub(crate) job_changes: Arc<JobChanges>,
-    /// One change of a job at a time: each is a look and then a write.
-    pub(crate) job_turn: Arc<Mutex<()>>,
-    /// What is missing of what was stored; see [`crate::losses`].
-    pub(crate) losses: Arc<Losses>,
-    /// The table of runs that a processor's look-ups and inserts go to: `runs`, but for a rebuild.
+    pub(crate) jobs: Arc<JobSignals>,
+    pub(crate) losses: Arc<KnownLosses>,
+    /// The table of a processor's look-ups and inserts of runs: `runs`, except in a rebuild.
     pub(crate) runs: &'static str,
-    /// When what is inserted must be stored at the latest; see [`Store::with_deadline`].
+    /// Deadline of inserts; see [`Store::with_deadline`].
     pub(crate) until: Option<Instant>,
-    pub(crate) fence: Arc<Fence>,
+    pub(crate) server: Arc<ServerFacts>,
     pub(crate) replica_count: Arc<ReplicaCount>,
-    /// Those to choose from, where there are several.
+    /// Present where there are several replicas.
     pub(crate) replicas: Option<Arc<Replicas>>,
 }
 
-/// Numbers for the report on the database in use.
+/// Concurrent reads, for the report on the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// Reads under way.
+    /// Reads in progress.
     pub active: usize,
     /// Reads that could start at once.
     pub idle: usize,
@@ -60,7 +62,7 @@ pub struct Connections {
 }
 
 impl Store {
-    /// Prepares the handle. Makes no connection: a server that is away is no reason not to start.
+    /// Opens no connection: a server that is away is no reason not to start.
     pub fn connect(config: StoreConfig, metrics: Metrics) -> Result<Self, StoreError> {
         let name = &config.database;
         if name.is_empty()
@@ -111,19 +113,18 @@ impl Store {
             reads,
             tenants,
             holder: None,
-            job_changes: Arc::default(),
-            job_turn: Arc::default(),
+            jobs: Arc::default(),
             losses: Arc::default(),
             runs: "runs",
             until: None,
-            fence: Arc::default(),
+            server: Arc::default(),
             replica_count: Arc::default(),
             replicas,
         })
     }
 
-    /// The same store, whose reads count for this holder: a tenant has at most half of the reads there may be, and a
-    /// credential half of those. A quarter of all is left for the server's own reads.
+    /// The same store, whose reads count for this holder: a tenant has at most half of all reads, and a credential half
+    /// of the tenant's. A quarter of all is reserved for the server's own reads.
     #[must_use]
     pub fn on_behalf_of(&self, holder: Holder) -> Self {
         Self {
@@ -132,10 +133,10 @@ impl Store {
         }
     }
 
-    /// The share that a read takes beside its place among all.
+    /// The share that a read takes besides its permit among all reads.
     ///
     /// # Errors
-    /// [`StoreError::OverShare`] when too many reads of the credential wait already.
+    /// [`StoreError::OverShare`] when too many reads of the credential are queued.
     pub(crate) async fn share(&self) -> Result<Option<Share>, StoreError> {
         let Some(holder) = &self.holder else {
             return Ok(None);
@@ -146,17 +147,15 @@ impl Store {
             .map_err(|_| StoreError::OverShare(READS_WAITING))
     }
 
-    /// The settings in use.
     pub fn config(&self) -> &StoreConfig {
         &self.config
     }
 
-    /// Whether the server answers a query now.
+    /// Fails if the server answers no query now.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.server_version().await.map(|_| ())
     }
 
-    /// The server's version.
     pub async fn server_version(&self) -> Result<String, StoreError> {
         let limit = Duration::from_secs(5);
         let answer = self
@@ -171,7 +170,6 @@ impl Store {
         }
     }
 
-    /// How many reads are under way and how many there may be.
     pub fn connections(&self) -> Connections {
         let max = self.config.max_connections.max(1);
         let idle = self.reads.available_permits().min(max);
@@ -182,7 +180,7 @@ impl Store {
         }
     }
 
-    /// A statement without a result: migrations and administration only, never with text from outside.
+    /// Executes a statement without a result: migrations and administration only, never with text from outside.
     pub(crate) async fn execute(&self, sql: &str, limit: Duration) -> Result<(), StoreError> {
         let seconds = limit.as_secs().max(1).to_string();
         let statement = self

@@ -1,8 +1,8 @@
-//! The embedded ClickHouse engine: a library, run in a child process, watched and started again.
+//! The embedded ClickHouse engine: a library in a child process, watched and restarted.
 //!
-//! `serve` holds an [`Engine`]; the child is the same program with a hidden subcommand that calls [`run`]. The
-//! library is loaded in the child only, so its memory, its signal handlers and its crashes are not ours.
-//! What the child is told travels in its environment ([`ChildSettings`]); the password travels in a file.
+//! `serve` holds an [`Engine`]; the child is the same program with a hidden subcommand that calls [`run`]. Only the
+//! child loads the library, so its memory, its signal handlers and its crashes stay out of the server. Settings reach
+//! the child in its environment ([`ChildSettings`]); the password is in a file.
 
 mod child;
 mod confine;
@@ -22,17 +22,17 @@ pub use supervisor::{Engine, EngineConfig, Program};
 
 use std::path::{Path, PathBuf};
 
-/// The user all tiers connect as.
+/// The user of all tiers.
 pub const USER: &str = "spindle";
 
-/// Exit code of a child whose engine came to an end: it may be worth starting again.
+/// Exit code of a child whose engine ended: a restart may help.
 const EXIT_ENDED: i32 = 70;
 /// Exit code of a child that found another engine on its folder.
 const EXIT_LOCKED: i32 = 75;
-/// Exit code of a child that could not start at all: no library, folder not writable.
+/// Exit code of a child that could not start: no library, folder not writable.
 const EXIT_UNUSABLE: i32 = 78;
 
-/// What the child has to know. Names and numbers only, no secret.
+/// Settings of the child: names and numbers, no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ChildSettings {
     data_dir: PathBuf,
@@ -48,7 +48,6 @@ const MEMORY_BYTES: &str = "SPINDLE_ENGINE_CHILD_MEMORY_BYTES";
 const PARENT: &str = "SPINDLE_ENGINE_CHILD_PARENT";
 
 impl ChildSettings {
-    /// As environment variables.
     fn to_variables(&self) -> Vec<(&'static str, std::ffi::OsString)> {
         let mut variables = vec![
             (DATA_DIR, self.data_dir.clone().into_os_string()),
@@ -62,7 +61,6 @@ impl ChildSettings {
         variables
     }
 
-    /// Back from environment variables.
     fn from_variables() -> Result<Self, String> {
         fn number<T: std::str::FromStr>(name: &str) -> Result<T, String> {
             let text = std::env::var(name)
@@ -81,8 +79,8 @@ impl ChildSettings {
     }
 }
 
-/// Whether this process was started to be the engine: a program without subcommands (a benchmark, an example)
-/// calls [`run`] then.
+/// Whether this process was started as the engine: a program without subcommands (a benchmark, an example) calls
+/// [`run`] then.
 pub fn is_child() -> bool {
     std::env::var_os(DATA_DIR).is_some()
 }
@@ -91,10 +89,10 @@ fn password_path(data_dir: &Path) -> PathBuf {
     data_dir.join("password")
 }
 
-/// The password an engine on this folder will have; both are made where they are missing.
+/// The password of an engine on this folder; creates folder and password if they are missing.
 pub(crate) fn prepared_password(
     data_dir: &Path,
-) -> Result<crate::config::Secret, crate::StoreError> {
+) -> Result<crate::client::config::Secret, crate::StoreError> {
     files::make_folder(data_dir)
         .and_then(|()| files::password(data_dir))
         .map_err(|error| crate::StoreError::file(data_dir, error))

@@ -1,48 +1,47 @@
-//! What can go wrong with the store, and whether trying again can help.
+//! Errors of the store, and whether a retry can help.
 
 use std::time::Duration;
 
-/// Why the store could not do it. A variant exists where a caller acts differently.
+mod api;
+
+/// A variant exists where a caller acts differently.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The server cannot be reached, or the connection broke on the way.
+    /// The server cannot be reached, or the connection broke.
     #[error("ClickHouse is away: {0}")]
     Unavailable(String),
-    /// No answer in the time given.
     #[error("ClickHouse did not answer within {} ms", .0.as_millis())]
     TimedOut(Duration),
-    /// The server is there but cannot take more now: memory, parts, connections, disk.
+    /// The server cannot take more now: memory, parts, connections, disk.
     #[error("ClickHouse is overloaded (code {code}): {message}")]
     Overloaded {
-        /// ClickHouse's error code.
         code: u32,
         /// ClickHouse's message, first line.
         message: String,
     },
-    /// A read went over one of its bounds (Q1): the question has to be narrower.
+    /// A read exceeded one of its bounds (Q1): the query has to be narrower.
     #[error("the query went over its bounds (code {code}): {message}")]
     TooExpensive {
-        /// ClickHouse's error code.
         code: u32,
         /// ClickHouse's message, first line.
         message: String,
     },
-    /// The server refused the statement: the same one will be refused again.
+    /// The server rejected the statement and would reject it again.
     #[error("ClickHouse refused (code {code}): {message}")]
     Refused {
-        /// ClickHouse's error code, 0 when it gave none.
+        /// ClickHouse's error code, 0 without one.
         code: u32,
         /// ClickHouse's message, first line.
         message: String,
     },
-    /// The rows would have been stored after the time in which their writer may write: see
-    /// [`crate::Store::with_deadline`]. None of them is.
+    /// The rows would have been stored after the writer's deadline: see [`crate::Store::with_deadline`]. None is
+    /// stored.
     #[error("the time in which this could be written is over")]
     Fenced,
-    /// A row does not have the shape this program expects.
+    /// A row does not have the expected columns.
     #[error("a row does not fit: {0}")]
     Shape(String),
-    /// The database was migrated by a newer program than this one.
+    /// A newer version of this program migrated the database.
     #[error(
         "the database is at migration {found}, this program knows only {known}: use the newer program"
     )]
@@ -52,55 +51,52 @@ pub enum StoreError {
         /// Newest migration compiled in.
         known: u32,
     },
-    /// A migration that was applied is not the one compiled in.
+    /// An applied migration differs from the compiled-in one.
     #[error("migration {0} in the database differs from the one in this program")]
     MigrationChanged(u32),
-    /// What the caller asked for cannot be done with these values.
+    /// Invalid values of the caller.
     #[error("{0}")]
     Invalid(String),
-    /// It cannot be done beside what is there; the message names what stands against it and the way out.
+    /// It conflicts with stored data; the message names the conflict and the way out.
     #[error("{0}")]
     Conflict(String),
-    /// So many reads of one credential wait already, which is the most there may be (X1).
+    /// The queue of one credential's reads is full, at its maximum length (X1).
     #[error("{0} reads of this credential wait already")]
     OverShare(usize),
     /// A file of the store could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which file.
         path: String,
-        /// What happened.
         source: std::io::Error,
     },
     /// The embedded engine cannot run.
     #[error("{0}")]
     Engine(String),
-    /// A metric could not be registered.
     #[error("metrics: {0}")]
     Metrics(#[from] prometheus::Error),
 }
 
-/// Codes that say "not now": the same statement may succeed later.
-/// 3 UNEXPECTED_END_OF_FILE and 33 CANNOT_READ_ALL_DATA are cut-off requests.
+/// Transient errors: the same statement may succeed later. 3 UNEXPECTED_END_OF_FILE and 33 CANNOT_READ_ALL_DATA are
+/// truncated requests.
 const TRANSIENT_CODES: &[u32] = &[
-    3,    // UNEXPECTED_END_OF_FILE
-    33,   // CANNOT_READ_ALL_DATA
-    74,   // CANNOT_READ_FROM_FILE_DESCRIPTOR
-    75,   // CANNOT_WRITE_TO_FILE_DESCRIPTOR
-    76,   // CANNOT_OPEN_FILE
-    95,   // CANNOT_READ_FROM_SOCKET
-    96,   // CANNOT_WRITE_TO_SOCKET
-    164,  // READONLY
-    173,  // CANNOT_ALLOCATE_MEMORY
-    198,  // DNS_ERROR
-    201,  // QUOTA_EXCEEDED
-    202,  // TOO_MANY_SIMULTANEOUS_QUERIES
-    203,  // NO_FREE_CONNECTION
-    209,  // SOCKET_TIMEOUT
-    210,  // NETWORK_ERROR
-    225,  // NO_ZOOKEEPER
-    236,  // ABORTED
-    241,  // MEMORY_LIMIT_EXCEEDED
+    3,   // UNEXPECTED_END_OF_FILE
+    33,  // CANNOT_READ_ALL_DATA
+    74,  // CANNOT_READ_FROM_FILE_DESCRIPTOR
+    75,  // CANNOT_WRITE_TO_FILE_DESCRIPTOR
+    76,  // CANNOT_OPEN_FILE
+    95,  // CANNOT_READ_FROM_SOCKET
+    96,  // CANNOT_WRITE_TO_SOCKET
+    164, // READONLY
+    173, // CANNOT_ALLOCATE_MEMORY
+    198, // DNS_ERROR
+    201, // QUOTA_EXCEEDED
+    202, // TOO_MANY_SIMULTANEOUS_QUERIES
+    203, // NO_FREE_CONNECTION
+    209, // SOCKET_TIMEOUT
+    210, // NETWORK_ERROR
+    225, // NO_ZOOKEEPER
+    236, // ABORTED
+    MEMORY_CODE,
     242,  // TABLE_IS_READ_ONLY
     243,  // NOT_ENOUGH_SPACE
     252,  // TOO_MANY_PARTS
@@ -120,16 +116,19 @@ const TRANSIENT_CODES: &[u32] = &[
     1001, // STD_EXCEPTION: of a disk or of memory, not of a row
 ];
 
-/// Codes that say "this question costs more than it may".
-/// 158 TOO_MANY_ROWS, 159 TIMEOUT_EXCEEDED, 160 TOO_SLOW, 307 TOO_MANY_BYTES, 396 TOO_MANY_ROWS_OR_BYTES.
+/// MEMORY_LIMIT_EXCEEDED, of a query or of the server.
+const MEMORY_CODE: u32 = 241;
+
+/// Exceeded bounds: 158 TOO_MANY_ROWS, 159 TIMEOUT_EXCEEDED, 160 TOO_SLOW, 307 TOO_MANY_BYTES, 396
+/// TOO_MANY_ROWS_OR_BYTES.
 const EXPENSIVE_CODES: &[u32] = &[158, 159, 160, 307, 396];
 
-/// What the server says when it refuses a late insert, with this code: FUNCTION_THROW_IF_VALUE_IS_NON_ZERO.
+/// The server's message for a rejected late insert, with this code: FUNCTION_THROW_IF_VALUE_IS_NON_ZERO.
 pub(crate) const FENCED_MARK: &str = "spindle: this insert is too late";
 const THROWN_CODE: u32 = 395;
 
 impl StoreError {
-    /// Whether the same call may succeed later without anyone's help.
+    /// Whether the same call may succeed later without intervention.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -137,7 +136,19 @@ impl StoreError {
         )
     }
 
-    /// Reads what ClickHouse answered: `Code: 241. DB::Exception: ...`.
+    /// Whether a query that reads less may succeed: it exceeded its bounds, or the memory of the query or server.
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(
+            self,
+            Self::TooExpensive { .. }
+                | Self::Overloaded {
+                    code: MEMORY_CODE,
+                    ..
+                }
+        )
+    }
+
+    /// Parses a response of ClickHouse: `Code: 241. DB::Exception: ...`.
     pub(crate) fn from_answer(answer: &str) -> Self {
         let code = answer
             .split_once("Code: ")
@@ -146,7 +157,7 @@ impl StoreError {
             .unwrap_or(0);
         let message = first_line(answer);
         if code == 0 {
-            // Not an answer of ClickHouse: a proxy's page, or its bare status line.
+            // Not a response of ClickHouse: a proxy's page, or its bare status line.
             return Self::Unavailable(message);
         }
         if code == THROWN_CODE && answer.contains(FENCED_MARK) {
@@ -168,7 +179,7 @@ impl StoreError {
     }
 }
 
-/// The first line, bounded: an exception may quote the data it choked on, which has no place in a log (X2).
+/// The first line, bounded: an exception may quote the data at fault, which has no place in a log (X2).
 fn first_line(text: &str) -> String {
     text.lines()
         .next()

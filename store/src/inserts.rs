@@ -8,12 +8,12 @@ use std::time::Instant;
 use bytes::BytesMut;
 
 use crate::client::Store;
-use crate::cluster::is_sharded;
+use crate::client::cluster::is_sharded;
 use crate::error::StoreError;
-use crate::row_binary::TableRow;
-use crate::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
+use crate::tables::row_binary::TableRow;
+use crate::tables::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
 
-/// Settings of every insert, see docs/decisions/0002-embedded-engine.md for what each was measured to do.
+/// Settings of every insert; docs/decisions/0002-embedded-engine.md has measurements of each.
 const INSERT_SETTINGS: &[(&str, &str)] = &[
     // One block, so one part per partition: rows are squashed up to these bounds, far above one micro-batch.
     ("max_insert_block_size", "4000000"),
@@ -21,27 +21,27 @@ const INSERT_SETTINGS: &[(&str, &str)] = &[
     ("min_insert_block_size_bytes", "1073741824"),
     ("input_format_parallel_parsing", "0"),
     ("max_insert_threads", "1"),
-    // A batch may reach over more days than the default bound of 100 partitions; refusing it would block the log.
+    // A batch may have more days than the default bound of 100 partitions; rejecting it would block the log.
     ("max_partitions_per_insert_block", "0"),
     ("async_insert", "0"),
-    // A replica that lost Keeper says so at once, instead of trying for minutes, past the end of a lease: the caller
-    // tries again anyway, with another one.
+    // A replica that lost Keeper fails at once, instead of trying for minutes, past the end of a lease: the caller
+    // retries anyway, with another replica.
     ("insert_keeper_max_retries", "0"),
-    // Rows of one block that replace each other do so at the next merge; readers have to expect that anyway.
+    // Duplicates within a block are removed at the next merge; every read already tolerates them.
     ("optimize_on_insert", "0"),
-    // Takes as long as all the rest of writing a run; see `search_index.rs`.
+    // Takes as long as the rest of writing a run; see `search_index.rs`.
     ("exclude_materialize_skip_indexes_on_insert", "by_text"),
 ];
 
-/// Bytes handed to the connection at a time: large enough that a chunk costs nothing beside its rows, small
-/// enough that the engine parses one while the next is being written.
+/// Bytes passed to the connection at a time: large enough that a chunk costs nothing compared to its rows, small enough
+/// that the engine parses one while the next is being encoded.
 const CHUNK_BYTES: usize = 512 << 10;
-/// Room for the last row of a chunk, so that a usual row does not grow the buffer.
+/// Room for the last row of a chunk, so that a typical row does not grow the buffer.
 const CHUNK_SLACK_BYTES: usize = 16 << 10;
 
 impl Store {
-    /// Stores events; returns how many. On an error some may be stored: repeat the whole call, equal rows
-    /// replace each other. Dropping the future abandons the insert.
+    /// Returns the number of rows. On an error some may be stored: repeat the whole call, equal rows replace each
+    /// other. Dropping the future abandons the insert.
     pub async fn insert_events<'a, R: Borrow<EventRow<'a>> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
@@ -49,7 +49,7 @@ impl Store {
         self.insert::<EventRow<'a>, R>(rows).await
     }
 
-    /// Stores runs; returns how many. What holds for [`Store::insert_events`] holds here.
+    /// See [`Store::insert_events`].
     pub async fn insert_runs<'a, R: Borrow<RunRow<'a>> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
@@ -57,7 +57,7 @@ impl Store {
         self.insert::<RunRow<'a>, R>(rows).await
     }
 
-    /// Stores instances of processes; returns how many. What holds for [`Store::insert_events`] holds here.
+    /// See [`Store::insert_events`].
     pub async fn insert_instances<'a, R: Borrow<InstanceRow<'a>> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
@@ -65,7 +65,7 @@ impl Store {
         self.insert::<InstanceRow<'a>, R>(rows).await
     }
 
-    /// Stores messages; returns how many. What holds for [`Store::insert_events`] holds here.
+    /// See [`Store::insert_events`].
     pub async fn insert_messages<'a, R: Borrow<MessageRow<'a>> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
@@ -73,7 +73,7 @@ impl Store {
         self.insert::<MessageRow<'a>, R>(rows).await
     }
 
-    /// Stores feedback; returns how many. What holds for [`Store::insert_events`] holds here.
+    /// See [`Store::insert_events`].
     pub async fn insert_feedback<'a, R: Borrow<FeedbackRow<'a>> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
@@ -81,7 +81,7 @@ impl Store {
         self.insert::<FeedbackRow<'a>, R>(rows).await
     }
 
-    /// Stores rows of any table; what holds for [`Store::insert_events`] holds here.
+    /// Inserts rows of any table; see [`Store::insert_events`].
     pub(crate) async fn insert<T: TableRow, R: Borrow<T> + Send>(
         &self,
         rows: impl Iterator<Item = R> + Send,
@@ -136,7 +136,7 @@ impl Store {
             } else {
                 T::TABLE
             },
-            T::columns()
+            T::COLUMNS.join(",")
         );
         let mut insert = self.client.insert_formatted_with(statement).with_timeouts(
             Some(self.config.send_timeout),
@@ -145,7 +145,7 @@ impl Store {
         for (name, value) in INSERT_SETTINGS {
             insert = insert.with_setting(*name, *value);
         }
-        // Small tables keep the quorum that the client asks for everywhere.
+        // Small tables keep the client's default quorum.
         if let Some(cluster) = self.replicated().filter(|_| is_sharded(T::TABLE)) {
             let quorum_ms = self.config.insert_timeout.as_millis();
             insert = insert
@@ -177,7 +177,7 @@ impl Store {
     }
 }
 
-/// What one insert sent.
+/// Size of one insert.
 struct Sent {
     rows: u64,
     bytes: u64,

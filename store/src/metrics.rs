@@ -16,7 +16,6 @@ const ROWS_BUCKETS: &[f64] = &[1.0, 10.0, 100.0, 1e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2
 /// Bytes of an insert: from a row to a full block.
 const BYTES_BUCKETS: &[f64] = &[1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 32e6, 64e6, 128e6, 256e6];
 
-/// Counters and histograms of one process.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(crate) insert_rows: IntCounterVec,
@@ -40,7 +39,6 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Makes and registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let by_table =
             |name: &str, help: &str| IntCounterVec::new(Opts::new(name, help), &["table"]);
@@ -124,7 +122,7 @@ impl Metrics {
             credential_failures: IntCounterVec::new(
                 Opts::new(
                     "spindle_store_credential_failures_total",
-                    "Credentials that were looked up and are not good, and those of an address over its limit",
+                    "Credentials whose look-up failed, and credentials of an address over its limit",
                 ),
                 &["reason"],
             )?,

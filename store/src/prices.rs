@@ -1,7 +1,7 @@
-//! The price table: the shipped rows, and over them what people changed.
+//! The price table: the shipped rows, overridden by users' changes.
 //!
-//! [`Prices`] holds both in memory, so that pricing a call costs a look-up and no question to the database. A change
-//! acts in this process before the call that made it returns, and in others at their next [`Prices::refresh`].
+//! [`Prices`] holds both in memory, so that pricing a call costs a look-up and no query. A change applies in this
+//! process before the call that made it returns, and in others at their next [`Prices::refresh`].
 
 mod layers;
 
@@ -20,24 +20,23 @@ use crate::client::Store;
 use crate::error::StoreError;
 use layers::Stored;
 
-/// Rows that people may keep: a hundred times the models there are, and a look-up stays below a microsecond (X1).
-/// Deleted rows are among them, but those that hide nothing make room when it is needed.
+/// Rows that users may store: a hundred times the number of models, and a look-up stays below a microsecond (X1).
+/// Deleted rows count, but those that hide nothing make room when it is needed.
 pub const CHANGED_ROWS_MAX: usize = 10_000;
-/// What a row takes in memory, nearly: its name and its rates, once for people and once for pricing.
+/// Approximate bytes of a row: its name and its rates, once for users and once for pricing.
 const ROW_BYTES: usize = 600;
-/// Rows written by one statement: their names fit a parameter, which may have 128 KiB.
+/// Rows written by one statement: their names fit into a parameter, which is limited to 128 KiB.
 const ROWS_PER_WRITE: usize = 50;
 
-/// A price as it counts now.
+/// A price in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceRecord {
-    /// The row.
     pub row: PriceRow,
-    /// When a person set it, Unix milliseconds; `None` for a shipped one.
+    /// When a user set it, Unix milliseconds; `None` for a shipped one.
     pub changed_at_ms: Option<UnixMs>,
 }
 
-/// The price table of one process. Cheap to clone; all clones are the same table.
+/// The price table of one process. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub struct Prices {
     inner: Arc<Inner>,
@@ -46,21 +45,21 @@ pub struct Prices {
 struct Inner {
     store: Store,
     shipped: Vec<PriceRow>,
-    /// What counts, for people.
+    /// Prices in force, for lists.
     records: RwLock<Arc<Vec<PriceRecord>>>,
-    /// What counts, for pricing.
+    /// Prices in force, for pricing.
     table: watch::Sender<Arc<PriceTable>>,
-    /// Counts what this process itself changed in the table.
+    /// Number of changes that this process made.
     made_here: watch::Sender<u64>,
-    /// What the table in the database looked like when it was read last. Held while reading and writing: an older
-    /// reading must not replace a newer one.
+    /// State of the stored table at the last read. Locked while reading and writing: an older reading must not replace
+    /// a newer one.
     seen: Mutex<Seen>,
 }
 
 #[derive(Default)]
 struct Seen {
     marks: Option<Marks>,
-    /// What is stored, and whether it is deleted and hides nothing: then the row can be forgotten.
+    /// Stored keys, and whether the row is deleted and hides nothing: then it can be removed.
     stored: HashMap<PriceKey, bool>,
 }
 
@@ -102,14 +101,14 @@ const WRITE: &str = "INSERT INTO prices \
       {deleted:Array(UInt8)} AS d, {inputs:Array(String)} AS i, {outputs:Array(String)} AS o, \
       {cached:Array(String)} AS c, {totals:Array(String)} AS t) \
     ARRAY JOIN m, p, f, d, i, o, c, t";
-/// All versions of these rows: a newest one alone would bring the one before it back.
+/// All versions of these rows: removing only the newest would restore the one before it.
 const FORGET: &str = "ALTER TABLE prices DELETE WHERE version <= {version:UInt64} \
       AND has(arrayZip({models:Array(String)}, {prefixes:Array(UInt8)}, {froms:Array(Int64)}), \
         (model, is_prefix, toUnixTimestamp64Milli(effective_from))) \
     SETTINGS mutations_sync = 2";
 
 impl Prices {
-    /// The shipped prices over the store; [`Prices::refresh`] adds what people changed.
+    /// The shipped prices; [`Prices::refresh`] adds users' changes.
     pub fn new(store: Store) -> Result<Self, StoreError> {
         let shipped = shipped()
             .map_err(|fault| StoreError::Invalid(fault.to_string()))?
@@ -129,22 +128,21 @@ impl Prices {
         })
     }
 
-    /// The prices now.
     pub fn current(&self) -> Arc<PriceTable> {
         self.inner.table.borrow().clone()
     }
 
-    /// The prices, now and whenever they change.
+    /// The current prices and every change.
     pub fn subscribe(&self) -> watch::Receiver<Arc<PriceTable>> {
         self.inner.table.subscribe()
     }
 
-    /// Changes whenever this process set or deleted a price: others have to hear of it.
+    /// Changes whenever this process set or deleted a price, so that it is published to the others.
     pub fn made_here(&self) -> watch::Receiver<u64> {
         self.inner.made_here.subscribe()
     }
 
-    /// Every row that counts, by name, exact ones first, oldest first.
+    /// Every row in force, by name, exact ones first, oldest first.
     pub fn records(&self) -> Arc<Vec<PriceRecord>> {
         match self.inner.records.read() {
             Ok(records) => records.clone(),
@@ -152,24 +150,23 @@ impl Prices {
         }
     }
 
-    /// Looks whether the table in the database changed, and takes it over. Call it before the first call is priced
-    /// and then every few seconds; an error leaves everything as it is.
+    /// Loads changes of the stored table. Call it before the first call is priced and then every few seconds; an error
+    /// leaves everything unchanged.
     pub async fn refresh(&self) -> Result<(), StoreError> {
         let mut seen = self.inner.seen.lock().await;
         self.take_over(&mut seen).await
     }
 
-    /// Reads the table again, even if it looks as it did. While the database cannot be asked, the prices stay: calls
-    /// without a price would cost nothing, which is worse than an old price. They are read again as soon as that can be
-    /// done.
+    /// Reloads the table, even if it looks unchanged. While the database is away, the prices stay: calls without a
+    /// price would cost nothing, which is worse than an old price. They are reloaded as soon as possible.
     pub async fn clear(&self) -> Result<(), StoreError> {
         let mut seen = self.inner.seen.lock().await;
-        // Somebody waits, so what the table looks like is left to the next refresh, which reads once more.
+        // A request waits, so comparing the table is left to the next refresh, which reloads once more.
         seen.marks = None;
         self.read(&mut seen).await
     }
 
-    /// How many rows count, the bytes they take, nearly, and those they may take.
+    /// Number of rows in force, approximate bytes in use, and maximum bytes.
     pub fn sizes(&self) -> (u64, u64, u64) {
         let rows = self.records().len();
         let most = CHANGED_ROWS_MAX + self.inner.shipped.len();
@@ -177,11 +174,11 @@ impl Prices {
         (rows as u64, bytes(rows), bytes(most))
     }
 
-    /// Sets the rates of a key; says what stands there now. In this process it is in force when this returns.
+    /// Sets the rates of a key; returns the row in force. Applies in this process when this returns.
     pub async fn put(&self, row: &PriceRow) -> Result<PriceRecord, StoreError> {
         let mut seen = self.inner.seen.lock().await;
         self.take_over(&mut seen).await?;
-        // A key that was deleted has its row still.
+        // A deleted key still has its row.
         let is_full = seen.stored.len() >= CHANGED_ROWS_MAX && !seen.stored.contains_key(&row.key);
         if is_full && !self.make_room(&mut seen).await? {
             return Err(StoreError::Invalid(format!(
@@ -201,8 +198,8 @@ impl Prices {
             .ok_or_else(|| StoreError::Shape("a price that was just written is not there".into()))
     }
 
-    /// Deletes the rows that `chosen` picks from those that count, shipped ones too; gives them back. In this process
-    /// they are gone when this returns.
+    /// Deletes the rows in force that `chosen` selects, shipped ones too, and returns them. Applies in this process
+    /// when this returns.
     pub async fn delete(
         &self,
         chosen: impl Fn(&PriceKey) -> bool,
@@ -210,7 +207,7 @@ impl Prices {
         let mut seen = self.inner.seen.lock().await;
         self.take_over(&mut seen).await?;
         let mut gone = Vec::new();
-        // What people set may lie over a shipped row of a later date, which comes to light when it is gone.
+        // A user's row may hide a shipped row of a later date, which reappears when it is deleted.
         loop {
             let records = self.records();
             let picked = records.iter().filter(|record| chosen(&record.row.key));
@@ -264,7 +261,7 @@ impl Prices {
         Ok(())
     }
 
-    /// Forgets some deleted rows that hide nothing; `false` when there are none. What another process sets meanwhile
+    /// Removes some deleted rows that hide nothing; `false` when there are none. A concurrent write of another process
     /// has a newer version and stays.
     async fn make_room(&self, seen: &mut Seen) -> Result<bool, StoreError> {
         let Some(marks) = seen.marks else {
@@ -337,7 +334,7 @@ impl Prices {
 /// USD per token with all digits; empty for none.
 fn text(rate: Option<Rate>) -> String {
     rate.map_or_else(String::new, |rate| {
-        schemas::run::Dollars(rate.units()).to_string()
+        schemas::money::Dollars(rate.units()).to_string()
     })
 }
 
@@ -362,7 +359,7 @@ impl StoredPrice {
             key: PriceKey {
                 model: self.model,
                 is_prefix: self.is_prefix != 0,
-                // No price is in force from 1970 on; it stands for "since ever".
+                // No price applies from 1970 on; it stands for always.
                 effective_from: (self.effective_from != 0).then_some(self.effective_from),
             },
             rates: (self.is_deleted == 0).then_some(rates),

@@ -1,23 +1,20 @@
-//! Permits that tenants share, such that none of them takes all.
+//! Permits that tenants share, so that no tenant takes all of them.
 //!
-//! A holder needs a permit of its credential, of its tenant and of the whole, in this order. So whatever one tenant
-//! asks for, at most its share of the whole is in use or in line by it, and others come by as if it asked for no more.
+//! A holder needs a permit of its credential, of its tenant and of the total, in this order. So whatever one tenant
+//! requests, it uses or waits for at most its share of the total, and others proceed as if it requested no more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many permits there are, and who may hold how many of them.
+/// Numbers of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareBounds {
-    /// Permits of all.
     pub total: usize,
-    /// Permits of one tenant.
     pub tenant: usize,
-    /// Permits of one credential.
     pub credential: usize,
-    /// Requests of one credential that wait for a permit; the next one is refused (X1).
+    /// Queued requests of one credential; the next one is rejected (X1).
     pub waiting: usize,
 }
 
@@ -35,27 +32,26 @@ impl ShareBounds {
     }
 }
 
-/// Who takes a permit.
+/// The holder of a permit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// The project, or what stands for the projects of a credential that reaches several.
     pub tenant: String,
-    /// The credential.
     pub credential: String,
 }
 
 /// Why there is no permit now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// The credential holds so many already, which is its share.
+    /// The credential holds its share, this many.
     Credential(usize),
-    /// Its tenant holds so many already, which is its share.
+    /// Its tenant holds its share, this many.
     Tenant(usize),
-    /// All of them, so many, are held.
+    /// All of them, this many, are held.
     Total(usize),
 }
 
-/// The permits of one kind of work. Cheap to clone; all clones are the same.
+/// The permits of one kind of work. Cheap to clone; clones share them.
 #[derive(Clone, Debug)]
 pub struct Shares {
     inner: Arc<Inner>,
@@ -74,14 +70,14 @@ enum Name {
     Credential(String),
 }
 
-/// The permits of one tenant or credential. It is there as long as one is held or waited for.
+/// The permits of one tenant or credential. It exists while one is held or waited for.
 #[derive(Debug)]
 struct Group {
     permits: Arc<Semaphore>,
     members: usize,
 }
 
-/// A permit; free again when dropped.
+/// A permit; released when dropped.
 #[derive(Debug)]
 pub struct Share {
     _permits: [OwnedSemaphorePermit; 3],
@@ -97,7 +93,6 @@ struct Membership {
 }
 
 impl Shares {
-    /// Permits within these bounds.
     pub fn new(bounds: ShareBounds) -> Self {
         let inner = Inner {
             bounds,
@@ -109,10 +104,10 @@ impl Shares {
         }
     }
 
-    /// A permit, if there is one now.
+    /// A permit without waiting.
     ///
     /// # Errors
-    /// Which share is used up.
+    /// The share that is used up.
     pub fn take_now(&self, holder: &Holder) -> Result<Share, Full> {
         let bounds = self.inner.bounds;
         let memberships = self.join(holder, bounds.credential + bounds.waiting)?;
@@ -132,10 +127,10 @@ impl Shares {
         })
     }
 
-    /// A permit, waiting for one. Dropping the future leaves the line.
+    /// Waits for a permit. Dropping the future leaves the queue.
     ///
     /// # Errors
-    /// [`Full::Credential`] when too many requests of the credential wait already.
+    /// [`Full::Credential`] when too many requests of the credential are queued.
     pub async fn take(&self, holder: &Holder) -> Result<Share, Full> {
         let bounds = self.inner.bounds;
         let memberships = self.join(holder, bounds.credential + bounds.waiting)?;
@@ -264,7 +259,7 @@ mod tests {
         let refused = shares.take(&greedy).await.unwrap_err();
         assert_eq!(refused, Full::Credential(2));
         shares.take(&other).await.unwrap();
-        // Who leaves the line makes room in it, and the first in it comes next.
+        // A dropped request makes room in the queue, and the first in it is next.
         drop(line.pop());
         let mut again = Box::pin(shares.take(&greedy));
         assert!(futures::poll!(&mut again).is_pending());

@@ -1,7 +1,7 @@
 //! A real engine for tests: one per test process, one database per test.
 //!
-//! A test binary becomes its own engine: put [`engine_test_child!`](crate::engine_test_child) once into its root,
-//! then call [`database`] in each test.
+//! A test binary becomes its own engine: put [`engine_test_child!`](crate::engine_test_child) once into its root, then
+//! call [`database`] in each test.
 
 mod shards;
 
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use prometheus::Registry;
 
 use crate::client::Store;
-use crate::config::StoreConfig;
+use crate::client::config::StoreConfig;
 use crate::engine::{Engine, EngineConfig, Program};
 use crate::error::StoreError;
 use crate::metrics::Metrics;
@@ -22,14 +22,14 @@ pub use shards::sharded_database;
 /// Name of the ignored test that turns the test binary into the engine.
 const CHILD_TEST: &str = "spindle_engine_child";
 
-/// What folders of test engines are called, before the process id.
+/// Prefix of the folders of test engines, before the process id.
 const FOLDER_PREFIX: &str = "spindle-test-engine-";
 
 /// Lets this test binary become the engine of its own tests.
 #[macro_export]
 macro_rules! engine_test_child {
     () => {
-        /// Not a test: what the engine's process runs.
+        /// Not a test: the engine's process runs it.
         #[test]
         #[ignore = "started by the tests that need an engine"]
         fn spindle_engine_child() {
@@ -47,7 +47,7 @@ pub fn program() -> Result<Program, StoreError> {
     Ok(Program { path, arguments })
 }
 
-/// The engine of this test process, started by the first call. It ends with the process.
+/// The engine of this test process, started by the first call; ends with the process.
 pub fn engine() -> Result<&'static Engine, StoreError> {
     static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
     let started = ENGINE.get_or_init(|| {
@@ -68,16 +68,15 @@ pub fn engine() -> Result<&'static Engine, StoreError> {
         .map_err(|error| StoreError::Engine(error.clone()))
 }
 
-/// Lets the engine in this folder answer `/ping`, from its next start on: a server of one's own does, and replicas are
-/// found by it.
+/// Enables `/ping` of the engine in this folder, from its next start on: replicas are probed by it.
 fn answer_ping(folder: &Path) -> Result<(), StoreError> {
     let handlers = "<clickhouse><http_handlers><rule_ping><methods>GET</methods><url>/ping</url>\
                     <handler><type>ping</type></handler></rule_ping></http_handlers></clickhouse>\n";
     write_override(&folder.join("config.d"), "ping.xml", handlers)
 }
 
-/// Lets the user of the engine in this folder do everything, from the engine's next start on: for what a server of
-/// one's own allows and the embedded engine does not.
+/// Grants the user of the engine in this folder everything, from the engine's next start on: what a separate server
+/// allows and the embedded engine does not.
 pub fn grant_everything(folder: &Path) -> Result<(), StoreError> {
     let user = crate::engine::USER;
     let users = format!(
@@ -109,20 +108,19 @@ fn sweep() {
         };
         let is_alive = std::path::Path::new("/proc").join(pid).exists();
         if cfg!(target_os = "linux") && !is_alive {
-            // Another test process may be sweeping too.
+            // Another test process may do the same.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// A database of its own, migrated, dropped with the value.
+/// A new database, migrated, dropped with the value.
 pub struct TestDatabase {
     store: Store,
     /// The same database on the other shards.
     others: Vec<Store>,
 }
 
-/// Makes a database for one test.
 pub async fn database() -> Result<TestDatabase, StoreError> {
     let engine = tokio::task::spawn_blocking(engine)
         .await
@@ -140,7 +138,7 @@ pub async fn database() -> Result<TestDatabase, StoreError> {
 }
 
 impl TestDatabase {
-    /// The same database as another process of a deployment sees it that is not alone.
+    /// The same database for a process of a deployment of several.
     pub fn of_several(&self) -> Result<Store, StoreError> {
         let config = StoreConfig {
             standalone: false,
@@ -149,13 +147,13 @@ impl TestDatabase {
         Store::connect(config, Metrics::register(&Registry::new())?)
     }
 
-    /// Runs a statement as it stands: to put into the tables what this program never would.
+    /// Executes a statement as it is: for rows that this program would never write.
     pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
         let limit = std::time::Duration::from_secs(60);
         self.store.execute(sql, limit).await
     }
 
-    /// The same on every shard, with `{local}` replaced by what makes of a table's name that of its part of the shard.
+    /// [`TestDatabase::run`] on every shard; `{local}` becomes the suffix of a shard's tables.
     pub async fn run_on_shards(&self, sql: &str) -> Result<(), StoreError> {
         let limit = std::time::Duration::from_secs(60);
         for store in [&self.store].into_iter().chain(&self.others) {
@@ -165,7 +163,7 @@ impl TestDatabase {
         Ok(())
     }
 
-    /// How many parts a table has, over all shards.
+    /// Number of parts of a table, over all shards.
     pub async fn parts(&self, table: &str) -> Result<u64, StoreError> {
         let sql = "SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = {table:String}";
         let table = format!("{table}{}", self.local());
@@ -196,7 +194,7 @@ impl Deref for TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        // The engine's folder is thrown away with the process; dropping the database only keeps it small.
+        // The engine's folder is removed with the process; dropping the database only keeps it small.
         let stores: Vec<Store> = [self.store.clone()]
             .into_iter()
             .chain(self.others.drain(..))

@@ -22,7 +22,7 @@ BY_TAG = {
 
 
 def references(deploy):
-    """Every image that is not built here: those of the Dockerfile's stages and of the services."""
+    """Every image that is not built here: of the Dockerfile's stages and of the services."""
     dockerfile = (deploy / "Dockerfile").read_text()
     given = dict(re.findall(r"^ARG (\w+_IMAGE)=(\S+)$", dockerfile, re.MULTILINE))
     stages = re.findall(r"^FROM \S+ AS (\S+)$", dockerfile, re.MULTILINE)
@@ -68,7 +68,7 @@ def test_make_test_audits_the_packages_by_the_rules_in_deny_toml():
     makefile = (ROOT / "Makefile").read_text()
     recipes = dict(re.findall(r"^([a-z-]+):[^\n]*\n((?:\t[^\n]*\n)+)", makefile, re.MULTILINE))
     assert re.search(r"\baudit\b", recipes["test"])
-    assert re.search(r"\$\(CARGO_DENY\) .*check .*bans licenses sources", recipes["audit"])
+    assert re.search(r"\$\(CARGO_DENY\)/bin/cargo-deny .*check .*bans licenses sources", recipes["audit"])
     rules = tomllib.loads((ROOT / "deny.toml").read_text())
     assert rules["bans"]["wildcards"] == "deny"
     assert {rules["sources"][kind] for kind in ["unknown-registry", "unknown-git"]} == {"deny"}

@@ -35,7 +35,7 @@ def panels(dashboard):
 
 @pytest.fixture(scope="module")
 def known():
-    """The metrics of the program: those of the reference, and those that only appear with their first label."""
+    """The metrics of the program: in the reference, or created with their first label."""
     reference = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/reference/metrics.md").read_text(), re.MULTILINE)
     sources = [path for crate in ["src", "eventlog", "store", "ingest", "processor", "query"] for path in (ROOT / crate).rglob("*.rs")]
     literals = {name for path in sources for name in re.findall(r'"(spindle_[a-z_]+)"', path.read_text())}

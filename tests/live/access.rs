@@ -71,7 +71,7 @@ async fn expired(server: &Server) -> String {
     secret
 }
 
-/// Credentials that let nobody in, with a word of what is said to them.
+/// Rejected credentials, each with a word of the error message.
 async fn bad(server: &Server, provider: &Provider, key: &Signer) -> Vec<(String, &'static str)> {
     let admin = json!({"role": "admin"});
     let ours = [
@@ -118,7 +118,7 @@ async fn bad(server: &Server, provider: &Provider, key: &Signer) -> Vec<(String,
     ours.into_iter().chain(theirs).collect()
 }
 
-/// Somebody of every kind whose credential is good.
+/// Good credentials of every kind.
 async fn good(server: &Server, provider: &Provider, key: &Signer) -> Vec<Holder> {
     let mut holders = Vec::new();
     for scope in ["report", "read"] {
@@ -224,7 +224,7 @@ async fn every_endpoint_lets_in_those_who_may_and_tells_the_others_why(setup: Se
     assert!(status.is_success(), "{made}");
     let bad = bad(&server, &provider, &key).await;
     let good = good(&server, &provider, &key).await;
-    server.told().await;
+    server.informed().await;
 
     let (_, document) = server.get("/api/openapi.json").await;
     table::assert_complete(&document);
@@ -232,7 +232,7 @@ async fn every_endpoint_lets_in_those_who_may_and_tells_the_others_why(setup: Se
     let mut faults = Vec::new();
     let mut asked = 0;
     for row in ROWS {
-        if row.need == Need::Nobody {
+        if row.need == Need::Public {
             let (status, _, body) = ask(server, row, (None, "")).await;
             assert!(status.is_success(), "{row:?}: {status} {body}");
             continue;
@@ -249,8 +249,11 @@ async fn every_endpoint_lets_in_those_who_may_and_tells_the_others_why(setup: Se
         };
         let answer = ask(server, row, (None, "")).await;
         let is_told = answer.2["message"].to_string().contains("required");
-        note("nobody", fault_in(row, StatusCode::UNAUTHORIZED, &answer));
-        note("nobody", (!is_told).then(|| format!("{}", answer.2)));
+        note(
+            "no credential",
+            fault_in(row, StatusCode::UNAUTHORIZED, &answer),
+        );
+        note("no credential", (!is_told).then(|| format!("{}", answer.2)));
         let answers = bad.iter().map(|(secret, word)| async move {
             (secret, word, ask(server, row, (Some(secret), "")).await)
         });
@@ -297,7 +300,7 @@ async fn stream_ends(server: &Server, secret: &str) {
 async fn people_come_and_go_with_the_keys_of_their_provider(setup: Setup) {
     let (old, new) = (Signer::new("old"), Signer::new("new"));
     let provider = Provider::publishing(&[&old]).await;
-    provider.call_itself("https://somebody.example.com");
+    provider.call_itself("https://other.example.com");
     let setup = trusting(setup, &provider);
     let server = setup.start_ready().await;
     let claims = provider.claims("u-1", &["rule"], 3600);
@@ -315,7 +318,7 @@ async fn people_come_and_go_with_the_keys_of_their_provider(setup: Setup) {
         assert!(answer.headers().contains_key("retry-after"));
     };
 
-    // Who calls itself otherwise is not the provider; nobody comes in, nobody is told that their token is wrong.
+    // A discovery document of another issuer is not the provider's: 503, and no token is called invalid.
     unavailable().await;
     provider.call_itself(&provider.issuer);
     until(&by_old, StatusCode::OK).await;

@@ -152,7 +152,7 @@ async fn a_download_during_which_the_engine_is_killed_is_seen_to_be_cut_and_goes
         })
         .await;
     let path = "/api/run/export?app_id=cut";
-    // What nobody reads waits: the engine dies while most of the runs are still in the tables.
+    // The export waits for its reader: the engine dies while most of the runs are still in the tables.
     let answer = open(&server, path).await.unwrap();
     kill(server.engine_pid().unwrap(), Signal::KILL);
     let (mut runs, is_whole) = lines(answer).await;

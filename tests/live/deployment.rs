@@ -65,8 +65,19 @@ pub(crate) struct Deployment {
 }
 
 impl Deployment {
-    /// Starts the servers, makes the tables, starts every process and waits until all are ready.
+    /// Starts the servers, makes the tables, starts every process and waits until all are ready. Time-outs are short.
     pub(crate) async fn start(plan: Plan) -> Self {
+        let session = format!("{}ms", SESSION_TIMEOUT.as_millis());
+        let short = [
+            ("kafka.session_timeout", session.as_str()),
+            ("kafka.append_timeout", "3s"),
+            ("kafka.partitions", &PARTITIONS.to_string()),
+        ];
+        Self::start_with(plan, &short).await
+    }
+
+    /// The same with these settings, and the defaults for all others.
+    pub(crate) async fn start_with(plan: Plan, settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().unwrap();
         let engine_folder = folder.path().join("engine");
         let tiers = plan.ingests + plan.processors + plan.queries;
@@ -111,6 +122,8 @@ impl Deployment {
             let (_, kafka) = to_kafka.next().expect("a proxy for each process");
             let clickhouse = Proxy::to(port_of(&deployment.clickhouse)).await;
             let setup = deployment.setup(&all, (&kafka, &clickhouse));
+            let with = |setup: Setup, (key, value): &(&str, &str)| setup.with(key, value);
+            let setup = settings.iter().fold(setup, with);
             let tier = Tier {
                 role,
                 name: format!("{role}-{number}"),
@@ -132,12 +145,6 @@ impl Deployment {
     fn setup(&self, all: &Setup, (kafka, clickhouse): (&Proxy, &Proxy)) -> Setup {
         let mut setup = Setup::new()
             .with("kafka.brokers", &kafka.address.to_string())
-            .with("kafka.partitions", &PARTITIONS.to_string())
-            .with(
-                "kafka.session_timeout",
-                &format!("{}ms", SESSION_TIMEOUT.as_millis()),
-            )
-            .with("kafka.append_timeout", "3s")
             .with("clickhouse.url", &format!("http://{}", clickhouse.address))
             .with("clickhouse.user", &self.clickhouse.user)
             .with("clickhouse.password", self.clickhouse.password.reveal());

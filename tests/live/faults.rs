@@ -11,10 +11,12 @@ use rustix::process::Signal;
 
 use crate::deployment::{Deployment, Plan, SESSION_TIMEOUT, Tier};
 use crate::harness::kill;
-use crate::load::{EVENTS_PER_RUN, Load, seed};
+use crate::load::{EVENTS_PER_RUN, Load, Traffic, seed};
 
-/// How long ClickHouse is away when it is away for long.
-const LONG: Duration = Duration::from_secs(60);
+/// How long ClickHouse is away when it is away for long: several times the session and the longest backoff.
+const LONG: Duration = Duration::from_secs(25);
+/// Pause of a sender between two batches. The rounds take minutes: a denser load only grows the tables.
+const PAUSE: Duration = Duration::from_millis(60);
 /// After this long without an accepted event something does not come back by itself.
 const ACCEPTS_AGAIN_WITHIN: Duration = Duration::from_secs(60);
 
@@ -41,7 +43,7 @@ enum Fault {
     KafkaCut(Who, Network),
     /// Between a process and ClickHouse.
     ClickHouseCut(Who, Network),
-    /// Nobody reaches ClickHouse for a minute.
+    /// No process reaches ClickHouse for [`LONG`].
     ClickHouseAway,
 }
 
@@ -165,8 +167,10 @@ async fn whatever_dies_sleeps_or_is_cut_off_every_accepted_event_is_there_once_r
     let load = Load::start_on(
         deployment.ingest_urls(),
         &deployment.key,
-        ("faults", seed),
-        2,
+        Traffic {
+            pause: PAUSE,
+            ..Traffic::new("faults", seed, 2)
+        },
     );
     let begun = Instant::now();
     for (round, fault) in rounds(&mut random).into_iter().enumerate() {

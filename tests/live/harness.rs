@@ -19,7 +19,8 @@ pub(crate) const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Time from an answer to its rows at worst, after restarts of everything.
 pub(crate) const VISIBLE_WITHIN: Duration = Duration::from_secs(90);
 
-/// Runs tests of the API against both ways to run: everything in one process, and tiers behind one address.
+/// Runs tests against both ways to run, everything in one process and tiers behind one address: for subjects that cross
+/// tiers. The API of a single tier is the same code in both.
 macro_rules! both_ways {
     ($($test:ident),+ $(,)?) => {
         mod in_one_process {
@@ -39,6 +40,8 @@ macro_rules! both_ways {
 }
 pub(crate) use both_ways;
 
+/// Least pause between two questions while something is awaited.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// From the answer to a change until every process knows it.
 pub(crate) const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -266,27 +269,32 @@ impl Server {
         .await;
     }
 
-    /// Returns when every process hears what the others say.
-    pub(crate) async fn hears(&self) {
+    /// Returns when every process receives the control messages of the others.
+    pub(crate) async fn connected(&self) {
         for process in &self.processes {
-            self.until("every process hears the others", READY_WITHIN, async || {
-                let text = self.metrics_of(&process.url).await;
-                let silent = sum_of(&text, "spindle_control_silent_seconds");
-                (silent < 60.0).then_some(())
-            })
+            self.until(
+                "every process receives control messages",
+                READY_WITHIN,
+                async || {
+                    let text = self.metrics_of(&process.url).await;
+                    let silent = sum_of(&text, "spindle_control_watermark_age_seconds");
+                    (silent < 60.0).then_some(())
+                },
+            )
             .await;
         }
     }
 
-    /// Returns when every process knows what was changed. In one process that is at once.
-    pub(crate) async fn told(&self) {
+    /// Returns when every process knows the last change: at once in one process.
+    pub(crate) async fn informed(&self) {
         if self.processes.len() > 1 {
-            self.hears().await;
+            self.connected().await;
             tokio::time::sleep(KNOWN_WITHIN).await;
         }
     }
 
-    /// Asks until there is something, or fails saying what was waited for.
+    /// Asks until there is something, or fails saying what was waited for. Pauses three times as long as the answer
+    /// took, so that questions leave the machine to what they wait for.
     pub(crate) async fn until<T>(
         &self,
         what: &str,
@@ -295,6 +303,7 @@ impl Server {
     ) -> T {
         let deadline = Instant::now() + within;
         loop {
+            let asked = Instant::now();
             if let Some(found) = ask().await {
                 return found;
             }
@@ -303,7 +312,7 @@ impl Server {
                 "waited {within:?} until {what}:\n{}",
                 self.logged()
             );
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep((3 * asked.elapsed()).clamp(ASK_AGAIN, 25 * ASK_AGAIN)).await;
         }
     }
 

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::harness::{Setup, kill};
-use crate::load::{Load, seed};
+use crate::load::{Load, Traffic, seed};
 
 const ROUNDS: usize = 20;
 
@@ -16,7 +16,7 @@ async fn every_event_answered_with_200_is_there_exactly_once_whatever_is_killed_
     let mut random = StdRng::seed_from_u64(seed);
     let setup = Setup::new();
     let mut server = setup.start_ready().await;
-    let load = Load::start(&server, "kills", seed, 3);
+    let load = Load::start(&server, Traffic::new("kills", seed, 3));
     let (mut servers, mut engines) = (0, 0);
     for round in 0..ROUNDS {
         tokio::time::sleep(Duration::from_millis(random.random_range(20..700))).await;

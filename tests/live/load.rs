@@ -15,13 +15,34 @@ use crate::harness::{Server, VISIBLE_WITHIN, event};
 
 pub(crate) const EVENTS_PER_RUN: usize = 6;
 /// Runs that are looked at event by event.
-const DETAILS: usize = 400;
+const DETAILS: usize = 100;
 /// Sets the seed of a test.
 const SEED_VARIABLE: &str = "SPINDLE_TEST_SEED";
 /// After this long without an accepted event something does not come back by itself.
 const ACCEPTS_WITHIN: Duration = Duration::from_secs(60);
 /// Pause of a sender between two batches: load enough to be in the middle of something whenever a kill comes.
-const PAUSE: Duration = Duration::from_millis(15);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What is sent, and how densely.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traffic<'a> {
+    pub(crate) app: &'a str,
+    pub(crate) seed: u64,
+    pub(crate) senders: usize,
+    /// Pause of a sender between two batches.
+    pub(crate) pause: Duration,
+}
+
+impl<'a> Traffic<'a> {
+    pub(crate) fn new(app: &'a str, seed: u64, senders: usize) -> Self {
+        Self {
+            app,
+            seed,
+            senders,
+            pause: PAUSE,
+        }
+    }
+}
 
 /// Senders that go on through every death of the server, and what they have had answered.
 pub(crate) struct Load {
@@ -34,17 +55,18 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) fn start(server: &Server, app: &str, seed: u64, senders: usize) -> Self {
-        Self::start_on(vec![server.url.clone()], &server.key, (app, seed), senders)
+    pub(crate) fn start(server: &Server, traffic: Traffic<'_>) -> Self {
+        Self::start_on(vec![server.url.clone()], &server.key, traffic)
     }
 
     /// Each batch goes to any of these servers, and to any other when it has to be sent again.
-    pub(crate) fn start_on(
-        urls: Vec<String>,
-        key: &str,
-        (app, seed): (&str, u64),
-        senders: usize,
-    ) -> Self {
+    pub(crate) fn start_on(urls: Vec<String>, key: &str, traffic: Traffic<'_>) -> Self {
+        let Traffic {
+            app,
+            seed,
+            senders,
+            pause,
+        } = traffic;
         let mut load = Self {
             app: app.to_owned(),
             urls: Arc::new(Mutex::new(urls)),
@@ -59,6 +81,7 @@ impl Load {
                     name: format!("{app}-{sender}"),
                     app: app.to_owned(),
                     key: key.to_owned(),
+                    pause,
                     urls: load.urls.clone(),
                     stop: load.stop.clone(),
                     sent_again: load.sent_again.clone(),
@@ -122,6 +145,7 @@ struct Sender {
     name: String,
     app: String,
     key: String,
+    pause: Duration,
     urls: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
     sent_again: Arc<AtomicUsize>,
@@ -185,7 +209,7 @@ async fn send(sender: Sender, mut random: StdRng) {
         let sent = runs.into_iter().zip(trees);
         let sent = sent.map(|(id, tree)| Sent { id, tree });
         sender.accepted.lock().unwrap().extend(sent);
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(sender.pause).await;
     }
 }
 

@@ -3,7 +3,7 @@
 //! Every test starts servers of its own on free ports and folders; processes are ended by their number only.
 
 #![cfg(target_os = "linux")]
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod access;
 mod attacks;
@@ -13,6 +13,7 @@ mod datasets;
 mod deployment;
 mod disk;
 mod faults;
+mod folders;
 mod front;
 mod harness;
 mod interface;
@@ -27,6 +28,7 @@ mod pipeline;
 mod prices;
 mod process;
 mod provider;
+mod recovery;
 mod reference;
 mod repartition;
 mod rolling;

@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::harness::{Setup, VISIBLE_WITHIN};
-use crate::load::Load;
+use crate::load::{Load, Traffic};
 
 const SEED: u64 = 4;
 
@@ -40,7 +40,7 @@ fn by_id(mut runs: Vec<Value>) -> Vec<Value> {
 async fn moved_to(new: &Setup) {
     let old = Setup::new();
     let mut server = old.start_ready().await;
-    let load = Load::start(&server, "moving", SEED, 2);
+    let load = Load::start(&server, Traffic::new("moving", SEED, 2));
     server
         .until(
             "there is something to move",

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, VISIBLE_WITHIN, event};
 
-crate::harness::both_ways!(pages_hold_every_old_run_once_while_new_ones_arrive_and_old_ones_change);
-
 const RUNS: usize = 120;
 
-async fn pages_hold_every_old_run_once_while_new_ones_arrive_and_old_ones_change(setup: Setup) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_hold_every_old_run_once_while_new_ones_arrive_and_old_ones_change() {
+    let setup = Setup::new();
     let server = setup.start_ready().await;
     let old: Vec<String> = (0..RUNS).map(|run| format!("old-{run}")).collect();
     let starts: Vec<Value> = old

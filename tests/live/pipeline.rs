@@ -1,4 +1,4 @@
-//! How events come through is told by the process that is asked, of all of them.
+//! The pipeline's counts of all processes, asked of one of them.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};

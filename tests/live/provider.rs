@@ -111,7 +111,7 @@ impl Provider {
         self.script.lock().unwrap().issuer = issuer.to_owned();
     }
 
-    /// Claims of somebody, good for so many seconds.
+    /// Claims of a user, valid for this many seconds.
     pub(crate) fn claims(&self, subject: &str, roles: &[&str], seconds: i64) -> Value {
         json!({
             "iss": self.issuer, "aud": [AUDIENCE], "sub": subject, "exp": now_s() + seconds,

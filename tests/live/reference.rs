@@ -38,7 +38,7 @@ async fn the_reference_lists_every_metric() {
     let mut known = BTreeMap::new();
     gather(Setup::new(), &mut known).await;
     gather(Setup::distributed().await, &mut known).await;
-    let mut expected = "# Metrics\n\nWritten from `/metrics` by `UPDATE=1 cargo test -p spindle --test live reference`.\nA process shows those of the parts it has.\n\n| metric | kind | meaning |\n| --- | --- | --- |\n".to_owned();
+    let mut expected = "# Metrics\n\nWritten from `/metrics` by `UPDATE=1 cargo test -p spindle --test live reference`.\nA process exposes the metrics of the parts that it runs.\n\n| metric | kind | meaning |\n| --- | --- | --- |\n".to_owned();
     for (name, (kind, help)) in known {
         writeln!(expected, "| `{name}` | {kind} | {help} |").unwrap();
     }

@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use crate::deployment::{Deployment, PARTITIONS, Plan};
-use crate::load::{EVENTS_PER_RUN, Load};
+use crate::load::{EVENTS_PER_RUN, Load, Traffic};
+
+/// Pause of a sender between two batches.
+const PAUSE: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twice_as_many_partitions_under_load_lose_and_double_nothing() {
+async fn twice_as_many_partitions_under_load_lose_and_double_nothing_p2_p3() {
     let deployment = Deployment::start(Plan {
         ingests: 2,
         processors: 2,
@@ -20,7 +23,14 @@ async fn twice_as_many_partitions_under_load_lose_and_double_nothing() {
         .enumerate()
     {
         let urls = deployment.ingest_urls();
-        loads.push(Load::start_on(urls, &deployment.key, (app, at as u64), 1));
+        loads.push(Load::start_on(
+            urls,
+            &deployment.key,
+            Traffic {
+                pause: PAUSE,
+                ..Traffic::new(app, at as u64, 1)
+            },
+        ));
     }
     some_more(&loads, 40).await;
     deployment
@@ -32,7 +42,7 @@ async fn twice_as_many_partitions_under_load_lose_and_double_nothing() {
     while deployment.sql(placed).await != (PARTITIONS * 2).to_string() {
         assert!(
             Instant::now() < deadline,
-            "nobody noticed the new partitions"
+            "no process noticed the new partitions"
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

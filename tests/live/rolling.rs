@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::deployment::{Deployment, Plan};
-use crate::load::{EVENTS_PER_RUN, Load};
+use crate::load::{EVENTS_PER_RUN, Load, Traffic};
 
 /// What a rebalance may cost: the longest time in which nothing is stored while batches keep coming.
 const STALL_MOST: Duration = Duration::from_secs(5);
@@ -60,8 +60,7 @@ async fn processors_that_leave_and_join_in_order_stop_nothing_for_long() {
     let load = Load::start_on(
         deployment.ingest_urls(),
         &deployment.key,
-        ("rebalance", 5),
-        3,
+        Traffic::new("rebalance", 5, 3),
     );
     load.some_more(50).await;
     let mut stalls = Vec::new();
@@ -95,7 +94,11 @@ async fn a_rolling_restart_of_every_process_loses_and_doubles_nothing_r1() {
         queries: 1,
     })
     .await;
-    let load = Load::start_on(deployment.ingest_urls(), &deployment.key, ("rolling", 7), 3);
+    let load = Load::start_on(
+        deployment.ingest_urls(),
+        &deployment.key,
+        Traffic::new("rolling", 7, 3),
+    );
     load.some_more(50).await;
     // The order of an upgrade: the tables first, then who reads the log, then who writes it, then who is asked.
     for place in 0..2 {

@@ -67,7 +67,7 @@ async fn a_session_is_known_everywhere_until_it_ends(setup: Setup) {
     let setup = trusting(setup, &provider);
     let mut server = setup.start_ready().await;
     let (id, viewer) = token(&server, json!({"role": "viewer", "name": "ada"})).await;
-    server.told().await;
+    server.informed().await;
     let (first, who) = sign_in(&server, &viewer).await;
     assert_eq!(
         (&who["name"], &who["roles"]),
@@ -88,15 +88,15 @@ async fn a_session_is_known_everywhere_until_it_ends(setup: Setup) {
     let server = setup.start_ready().await;
     assert_eq!(status(&server, &first).await, StatusCode::OK);
 
-    // Another process knows what the first one made, and hears of its end. A stream ends with it.
+    // Another process knows the session that the first one made, and its end. A stream ends with it.
     let other = match &setup.backing {
         Some(_) => Some(setup.start_tier("query").await),
         None => None,
     };
     let other = other.as_ref().unwrap_or(&server);
     other.ready().await;
-    server.hears().await;
-    other.hears().await;
+    server.connected().await;
+    other.connected().await;
     assert_eq!(status(other, &first).await, StatusCode::OK);
     let mut stream = send(other, Method::GET, "/api/run/live", &first).await;
     assert_eq!(stream.status(), StatusCode::OK);

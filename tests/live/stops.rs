@@ -5,13 +5,13 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::harness::{Setup, event};
-use crate::load::Load;
+use crate::load::{Load, Traffic};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_under_load_loses_nothing_and_ends_everything_r1() {
     let setup = Setup::new();
     let mut server = setup.start_ready().await;
-    let load = Load::start(&server, "stops", 1, 3);
+    let load = Load::start(&server, Traffic::new("stops", 1, 3));
     server
         .until("there is load", Duration::from_secs(30), async || {
             (load.accepted() > 50).then_some(())

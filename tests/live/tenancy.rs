@@ -9,8 +9,8 @@ crate::harness::both_ways!(
     two_projects_with_the_same_ids_never_see_each_other_through_any_endpoint_t1
 );
 
-/// What has other methods than GET. The test fails when there is a new one, until somebody says here how it is shown
-/// that it keeps to its project.
+/// Endpoints with other methods than GET. The test fails on a new one until a comment here says which test shows that
+/// it keeps to its project.
 const WRITES: [&str; 24] = [
     "/api/report",
     // The same handler; ingest/tests/report has the keys that its events name.
@@ -44,7 +44,7 @@ const WRITES: [&str; 24] = [
 ];
 /// A tag that both projects have.
 const SHARED_TAG: &str = "golden";
-/// Tells what everybody may know, or never ends and is read below.
+/// Public, or a stream without an end that is read below.
 const NOT_WALKED: [&str; 3] = ["/docs", "/metrics", "/api/run/live"];
 
 /// Reports the same two runs and the same message, told apart only by a word in every field of text.
@@ -148,7 +148,7 @@ async fn two_projects_with_the_same_ids_never_see_each_other_through_any_endpoin
         let writes = names.any(|method| method != "get");
         assert!(
             !writes || WRITES.contains(&&**path),
-            "{path} is new, and nobody said how it keeps to its project"
+            "{path} is new: say in WRITES which test shows that it keeps to its project"
         );
         if methods.get("get").is_none() || NOT_WALKED.contains(&&**path) {
             continue;

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, VISIBLE_WITHIN, event};
 
-crate::harness::both_ways!(messages_and_feedback_of_both_dialects_become_threads);
-
-async fn messages_and_feedback_of_both_dialects_become_threads(setup: Setup) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_and_feedback_of_both_dialects_become_threads() {
+    let setup = Setup::new();
     let server = setup.start_ready().await;
     let chat = |run: &str, role: &str, at: i64| {
         let mut chat = event("talk", run, "chat", at);

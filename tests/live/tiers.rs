@@ -59,7 +59,7 @@ async fn is_priced_after_a_second(server: &Server, model: &str) -> bool {
     let price = json!({"input_per_1m": 1, "output_per_1m": 1});
     let path = format!("/api/internal/prices/{model}");
     administer(server, Method::PUT, &path, price).await;
-    server.told().await;
+    server.informed().await;
     let mut call = event("tiers", model, "llm_call", 0);
     call["type"] = json!("llm");
     call["model"] = json!(model);
@@ -80,7 +80,7 @@ async fn is_priced_after_a_second(server: &Server, model: &str) -> bool {
 async fn a_new_key_a_revoked_one_and_a_price_are_known_to_every_process_within_a_second() {
     let setup = Setup::distributed().await;
     let server = setup.start_ready().await;
-    server.hears().await;
+    server.connected().await;
     let (mut new, mut revoked, mut priced) = (Vec::new(), Vec::new(), 0);
     for round in 0..ROUNDS {
         let (known, refused) = key_known_after(&server).await;
@@ -210,7 +210,7 @@ async fn ingest_starts_and_takes_reports_of_known_keys_while_clickhouse_is_away_
     assert_eq!(
         report(&ingest.url, "sp_key_nobody_knows_this_one", "x").await,
         StatusCode::SERVICE_UNAVAILABLE,
-        "nobody can say whose it is"
+        "whether the key exists cannot be checked"
     );
     proxy.set(Network::Whole);
     server

@@ -1,4 +1,4 @@
-"""Trees of runs and threads as somebody expects them, and how far what the server shows differs from that.
+"""Expected trees of runs and threads, and the differences from the server's answers.
 
 An expected run says only what is there: what it does not mention must be absent. It is found by the beginning of its id
 when it gives one, else by its name below its parent. `tests/captures/README.md` has the list of its fields.
@@ -29,7 +29,7 @@ def faults_of_runs(expected, runs):
         if not candidates:
             faults.append(f"{label} is not there")
             continue
-        # Several calls of one model are told apart by what they say.
+        # Several calls of one model are distinguished by their content.
         judged = [(faults_of_run(wanted, parent, run), run) for run in candidates]
         found, run = min(judged, key=lambda pair: len(pair[0]))
         del rest[run["run_id"]]
@@ -57,7 +57,7 @@ def faults_of_run(wanted, parent, run):
         "completion_tokens": (completion, run["completion_tokens"]),
         "cached_tokens": (wanted.get("cached"), run["cached_tokens"] or None),
         "cost": (float(wanted.get("cost", 0)), run["cost"]),
-        "feedback": (wanted.get("feedback"), judgement(run["feedback"])),
+        "feedback": (wanted.get("feedback"), rating_of(run["feedback"])),
     }
     if None not in (prompt, completion):
         pairs["total_tokens"] = (prompt + completion, run["total_tokens"])
@@ -85,7 +85,7 @@ def faults_of_threads(expected, threads):
             faults.append(f"{wanted['id']}: {len(found)} threads")
             continue
         thread = rest.pop(found[0])
-        said = [(message["role"], message["content"], judgement(message["feedback"])) for message in thread["messages"]]
+        said = [(message["role"], message["content"], rating_of(message["feedback"])) for message in thread["messages"]]
         expected_said = [(message["role"], message["content"], message.get("feedback")) for message in wanted["messages"]]
         pairs = {
             "messages": (expected_said, said),
@@ -100,7 +100,7 @@ def unequal(pairs):
     return [f"{field} is {found!r} and not {wanted!r}" for field, (wanted, found) in pairs.items() if found != wanted]
 
 
-def judgement(feedback):
+def rating_of(feedback):
     """Rating and comment of a feedback."""
     return feedback and [feedback["rating"], feedback["comment"]]
 

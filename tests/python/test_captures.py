@@ -46,7 +46,7 @@ def changes(before, after):
 
 
 def fields_of(runs, threads):
-    """All that is said of runs and threads; of an event that came twice its later arrival is told, which is left out."""
+    """All fields of runs and threads; for a duplicate event the server shows its later arrival, which is left out."""
     for item in [run for run in runs if run["run_id"] != "after"] + threads:
         events = [{**event, "received_at": None} for event in item.get("events", [])]
         for name, value in {**item, "events": events}.items():

@@ -30,7 +30,7 @@ def test_the_package_from_the_python_index(server, run_client):
     # The client hashes every id together with its key.
     thread = {**THREAD, **ADA, "id": str(hashlib.sha256(f"thread-7{key}".encode()).hexdigest())[:8]}
     runs, threads = server.wait_for(key, [agent, stream, failing], [thread])
-    # (X2) It names its key as the app of a thread; nobody sees the key.
+    # (X2) It names its key as the app of a thread; the key is never visible.
     assert key not in str(runs) + str(threads)
 
 

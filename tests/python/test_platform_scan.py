@@ -195,4 +195,4 @@ def test_credentials_that_the_storage_refuses_and_an_issuer_of_another_name_are_
         outside = report["externalIntegrations"]
         assert outside["authProvider"]["status"] == outside["documentStorage"]["status"] == "unhealthy"
         said = "\n".join(report["summary"]["recommendations"])
-        assert "refuses the credentials (status 403)" in said and "of another issuer" in said, said
+        assert "rejected the credentials (status 403)" in said and "not exactly the configured one" in said, said

@@ -30,7 +30,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-/** Somebody whose browser cannot ask where a file should go: then it is downloaded. */
+/** A user whose browser cannot ask for a file: the export is downloaded. */
 async function downloader(path: string, look = {}): Promise<Visitor> {
   const visitor = await Visitor.signedIn(browser, server, look);
   await visitor.page.addInitScript(() => Reflect.deleteProperty(window, "showSaveFilePicker"));
@@ -79,7 +79,7 @@ describe("the dataset", () => {
     expect(parquet.bytes.subarray(-4).toString()).toBe("PAR1");
 
     await dialog.getByRole("radio", { name: "Fine-tuning" }).check();
-    await dialog.getByRole("button", { name: "Check what can be a line" }).click();
+    await dialog.getByRole("button", { name: "Check which runs can be exported" }).click();
     await dialog.getByText(`${SAVED - 1} lines from ${SAVED} saved runs`).waitFor();
     await visitor.checkAccessibility();
     await visitor.screenshot("datasets-export");
@@ -111,7 +111,7 @@ describe("the dataset", () => {
     });
     await page.getByRole("button", { name: "Export…" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Export" }).click();
-    await page.getByRole("alert").getByText("The export broke off after 1 row, 24 B").waitFor();
+    await page.getByRole("alert").getByText("The export was interrupted after 1 row, 24 B").waitFor();
     expect(downloads).toBe(0);
     await visitor.leave();
   });
@@ -128,7 +128,7 @@ describe("the dataset", () => {
     await dialog.getByRole("progressbar").waitFor();
     await visitor.checkAccessibility();
     await dialog.getByRole("button", { name: "Cancel the export" }).click();
-    await dialog.getByText("Cancelled. Nothing was kept.").waitFor();
+    await dialog.getByText("Canceled. No file was saved.").waitFor();
     await page.unrouteAll();
     await page.route("**/api/dataset/export*", (route) =>
       route.fulfill({ status: 503, json: { error: "busy", message: "enough exports are running", status: 503 } }),

@@ -28,7 +28,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-/** A run whose every field is somebody's attack. */
+/** A run whose every field is an attack. */
 function hostile(text: string, run_id: string) {
   const at = Date.now() - 60_000;
   const time = (ms: number) => new Date(at + ms).toISOString();
@@ -106,6 +106,20 @@ describe("hostile payloads", () => {
       await visitor.screenshot(`hostile-phone${path.split("?")[0]?.replaceAll("/", "-")}`);
     }
     await visitor.leave();
+  });
+});
+
+describe("the page of the API", () => {
+  it("describes every path without a script", async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    const refused: string[] = [];
+    page.on("console", (message) => refused.push(message.text()));
+    await page.goto(`${server.url}/docs`);
+    await page.getByRole("link", { name: "POST /api/report" }).click();
+    await page.getByRole("heading", { name: "POST /api/report" }).waitFor();
+    expect(refused).toEqual([]);
+    await context.close();
   });
 });
 

@@ -44,12 +44,12 @@ const button = (name: string | RegExp) => page.getByRole("button", { name });
 const dialog = () => page.getByRole("dialog");
 
 describe("the sections of operations", () => {
-  it("are those of a role, and the others say so plainly", async () => {
+  it("show the sections of the role, and deny the others", async () => {
     const sections = async (role: string, closed: string) => {
       const { secret } = await server.makeToken(role);
       const visitor = await Visitor.signedIn(browser, server, { token: secret });
       await visitor.goto(`/operations/${closed}`);
-      await visitor.page.getByRole("heading", { name: "You may not see this" }).waitFor();
+      await visitor.page.getByRole("heading", { name: "Access denied" }).waitFor();
       const found = await visitor.page
         .getByRole("navigation", { name: "Sections" })
         .getByRole("link")
@@ -89,7 +89,7 @@ describe("the sections of operations", () => {
 describe("services", () => {
   it("are scanned on demand, shown as the server found them, and compared with before", async () => {
     await admin.goto("/operations/services");
-    await page.getByText("Nothing was scanned yet").waitFor();
+    await page.getByText("No scan yet").waitFor();
     await button("Scan now").click();
     await page.getByText("The newest scan").waitFor();
     const [entry] = (await server.api("/api/platform/scan")).data;
@@ -128,7 +128,7 @@ describe("services", () => {
     await button("Scan now").click();
     await page.getByRole("progressbar", { name: "Scanning" }).waitFor();
     await button("Cancel").click();
-    await page.getByText("You did not wait").waitFor();
+    await page.getByText("You canceled the request").waitFor();
     await page.unroute("**/api/platform/discover");
   });
 });
@@ -147,6 +147,7 @@ describe("the pipeline", () => {
     stored_events: null,
     dead_lettered_events: null,
     rejected_events: null,
+    stalled_partitions: [],
     ...more,
   });
   const letter = {
@@ -184,7 +185,9 @@ describe("the pipeline", () => {
       looks += 1;
       const missing = [{ part: "store", reason: "ClickHouse does not answer" }];
       const ingest = process("ingest", { accepted_events: 1000 + looks * 200 });
-      const processor = process("processor", { stored_events: looks * 100, dead_lettered_events: 1 });
+      const stalled = { partition: 12, committed: 5, lag_records: 7, seconds: 332, owner: null, state: "Stable" };
+      const stored = { stored_events: looks * 100, dead_lettered_events: 1 };
+      const processor = process("processor", { ...stored, stalled_partitions: [stalled] });
       const query = process("query", { ready: false, missing, silent_ms: 12_000 });
       const log = { kind: "kafka", version: "3.9", brokers: 3, topics: 4, lag_records: 321 };
       const at = new Date(1_780_000_000_000 + looks * 2_000).toISOString();
@@ -209,14 +212,15 @@ describe("the pipeline", () => {
     await events.getByText("50/s", { exact: true }).waitFor();
     await events.getByText("321 records").waitFor();
     await page.getByRole("region", { name: "Event log" }).getByText("512.0 MiB of 1.0 GiB").waitFor();
+    await page.getByText("Partition 12: 7 records wait above offset 5").waitFor();
     await page.getByText("store: ClickHouse does not answer").waitFor();
-    await button("Show what was accepted").click();
+    await button("Show the accepted events").click();
     await page.getByText("odd").waitFor();
     await admin.checkAccessibility();
     await admin.screenshot("operations-pipeline");
     await page.getByRole("button", { name: "Redrive…" }).click();
     await dialog().getByRole("button", { name: "Redrive" }).click();
-    await page.getByText("Letters in the log again: 1, with 1 accepted").waitFor();
+    await page.getByText("Dead letters appended to the log: 1, with 1 events").waitFor();
     expect(redriven).toMatchObject({ letters: ["0-1"] });
     await page.unrouteAll();
   });
@@ -229,7 +233,7 @@ describe("prices", () => {
     await dialog().getByLabel("USD for").selectOption("1k");
     await dialog().getByLabel("Prompt", { exact: true }).fill(`${PRICE}6`);
     await button("Save").click();
-    await dialog().getByText("At most 15 digits").waitFor();
+    await dialog().getByText("At most 15 decimal digits").waitFor();
     await admin.checkAccessibility();
     await dialog().getByLabel("Prompt", { exact: true }).fill(PRICE);
     await dialog().getByLabel("Answer").fill("1");
@@ -243,7 +247,7 @@ describe("prices", () => {
     await dialog().getByRole("button", { name: "Recalculate" }).click();
     const job = page.getByRole("region", { name: "Job", exact: true });
     await job.getByText("done", { exact: true }).waitFor();
-    await page.getByText("Every model that was used has a price.").waitFor();
+    await page.getByText("Every model in use has a price.").waitFor();
     const id = new URL(page.url()).searchParams.get("job");
     const { changed, cost_after } = await server.api(`/api/internal/jobs/${id}`);
     expect(changed).toBe(3);
@@ -257,7 +261,7 @@ describe("prices", () => {
     await page.getByRole("gridcell", { name: MODEL }).click();
     await button("Remove this price").click();
     await button("Remove").click();
-    await page.getByText("No such price").waitFor();
+    await page.getByText("Price not found").waitFor();
   });
 });
 
@@ -271,14 +275,14 @@ describe("secrets", () => {
   it("of a key are shown once, and revoking is for ever", async () => {
     await admin.goto("/operations/keys");
     await page.getByLabel("Name").fill("of a test");
-    await button("Make the key").click();
+    await button("Create the key").click();
     await dialog().getByText("never shown again").waitFor();
     await admin.checkAccessibility();
     const secret = (await dialog().locator("code").textContent()) ?? "";
     expect(secret).toMatch(/^sp_key_/);
     const asked = (token: string) => fetch(`${server.url}/api/run`, { headers: { Authorization: `Bearer ${token}` } });
     expect((await asked(secret)).status).toBe(200);
-    await button("I have it").click();
+    await button("Done").click();
     await dialog().waitFor({ state: "detached" });
     expect(await readable()).not.toContain(secret);
     await button("Revoke of a test").click();
@@ -293,7 +297,7 @@ describe("secrets", () => {
     await page.getByLabel("Role").selectOption("operator");
     await page.getByLabel("Ends").selectOption("7d");
     await page.getByRole("checkbox", { name: "default" }).check();
-    await button("Make the token").click();
+    await button("Create the token").click();
     const secret = (await dialog().locator("code").textContent()) ?? "";
     expect(secret).toMatch(/^sp_tok_/);
     await page.keyboard.press("Escape");
@@ -343,7 +347,7 @@ describe("administration", () => {
 
   it("says what retention would drop", async () => {
     await admin.goto("/operations/jobs");
-    await button("Only say what would go").click();
+    await button("Dry run: only report what would be dropped").click();
     await page.getByRole("region", { name: "Job", exact: true }).getByText("done", { exact: true }).waitFor();
     await admin.checkAccessibility();
     const id = new URL(page.url()).searchParams.get("job");

@@ -84,7 +84,7 @@ describe("the overview", () => {
       }
       expect(await table.getByRole("row").count()).toBe(report.groups.length + 2);
     }
-    const tile = page.getByRole("region", { name: "Figures of all runs" });
+    const tile = page.getByRole("region", { name: "Totals of all runs" });
     const { totals } = await usage("agents");
     await tile.getByText("Runs").first().waitFor();
     expect(await tile.locator("dd").first().textContent()).toBe(String(totals.runs));
@@ -125,8 +125,8 @@ describe("the overview", () => {
     const { totals } = await usage("agents", `from=${from}&to=${to}`);
     expect(totals.runs).toBeGreaterThan(0);
     expect(totals.runs).toBeLessThan(120);
-    const runs = page.getByRole("region", { name: "Runs of this time" });
-    await runs.getByRole("heading", { name: `Runs of this time ${totals.runs}` }).waitFor();
+    const runs = page.getByRole("region", { name: "Runs in this time range" });
+    await runs.getByRole("heading", { name: `Runs in this time range ${totals.runs}` }).waitFor();
     const list = runs.getByRole("grid");
     await list.getByRole("row").nth(1).waitFor();
     expect(await list.getAttribute("aria-rowcount")).toBe(String(totals.runs + 1));
@@ -136,7 +136,7 @@ describe("the overview", () => {
     );
     expect([link.pathname, link.searchParams.get("from"), link.searchParams.get("to")]).toEqual(["/runs", from, to]);
     await page.getByRole("button", { name: "Reset times" }).click();
-    await runs.getByRole("heading", { name: "Runs of this time 120" }).waitFor();
+    await runs.getByRole("heading", { name: "Runs in this time range 120" }).waitFor();
     expect(new URL(page.url()).searchParams.has("from")).toBe(false);
     await visitor.leave();
   });
@@ -158,7 +158,7 @@ describe("the overview", () => {
       "agents",
       `agent=research-agent&from=${new Date(Date.now() - 7 * DAY).toISOString()}`,
     );
-    await page.getByRole("heading", { name: `Runs of this time ${totals.runs}` }).waitFor();
+    await page.getByRole("heading", { name: `Runs in this time range ${totals.runs}` }).waitFor();
     const reason = page.getByRole("row", { name: "TimeoutError" });
     expect((await cells(reason))[0]).toBe(String(totals.errors));
     await reason.getByRole("link").click();

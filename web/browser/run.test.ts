@@ -111,7 +111,7 @@ describe("a trace", () => {
     // The root is chosen: j goes to its first child, Enter shows it.
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
-    const panel = page.getByRole("region", { name: "Chosen span" });
+    const panel = page.getByRole("region", { name: "Selected span" });
     await panel.getByText("Plan a day in Paris").waitFor();
     expect(new URL(page.url()).searchParams.get("span")).toBe("ask");
     await page.keyboard.press("ArrowLeft");
@@ -147,7 +147,7 @@ describe("a trace", () => {
     await output.getByText(`of ${LARGE.length.toLocaleString("en")} characters`).waitFor();
     expect((await page.locator("main").textContent())?.length).toBeLessThan(10_000);
     await output.getByRole("button", { name: "Show 40,000 more" }).click();
-    expect((await output.textContent())?.length).toBeGreaterThan(40_000);
+    await until("the next step is shown", async () => ((await output.textContent())?.length ?? 0) > 40_000);
     await output.getByRole("button", { name: "Text" }).click();
     await output.getByRole("button", { name: /^Show .* more$/ }).waitFor();
     await visitor.checkAccessibility();
@@ -169,7 +169,7 @@ describe("a trace", () => {
 });
 
 describe("a run", () => {
-  it("is judged and saved, and shows both once the server does", async () => {
+  it("is rated and saved, and shows both once the server does", async () => {
     const visitor = await Visitor.signedIn(browser, server);
     const { page } = visitor;
     await visitor.goto("/runs/trip-2?app_id=shop&tab=details");
@@ -189,6 +189,30 @@ describe("a run", () => {
     await page.getByText("on its way").first().waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Saved", pressed: true }).click();
     await until("unsaving", async () => !(await read("trip-2")).saved);
+    await visitor.leave();
+  });
+
+  it("lists each of its model calls", async () => {
+    const call = (model: string, ms: number) => ({
+      ...base,
+      name: "llm_call",
+      type: "llm",
+      run_id: "several",
+      timestamp: at(ms),
+      model,
+      prompt_tokens: 100,
+      completion_tokens: 20,
+    });
+    await server.report([call("gpt-4o", 1_000), call("gpt-4o-mini", 2_000), call("my-model", 3_000)]);
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    await visitor.goto("/runs/several?app_id=shop&tab=calls");
+    const rows = page.getByLabel("Model calls").locator("tbody tr");
+    await rows.nth(2).waitFor();
+    expect(await rows.locator("td:nth-child(2)").allTextContents()).toEqual(["gpt-4o", "gpt-4o-mini", "my-model"]);
+    await rows.nth(2).getByText("the model has no price").waitFor();
+    await visitor.checkAccessibility();
+    await visitor.screenshot("run-calls");
     await visitor.leave();
   });
 
@@ -234,13 +258,13 @@ describe("a run", () => {
     const visitor = await Visitor.signedIn(browser, server);
     const { page } = visitor;
     await visitor.goto("/runs/late?app_id=shop");
-    await page.getByText("There is no run late here (yet)").waitFor();
+    await page.getByText("Run late not found").waitFor();
     const start = { ...base, name: "late_start", type: "agent", run_id: "late", timestamp: new Date().toISOString() };
     await server.report([start]);
-    await page.getByText("Still going, shown").waitFor();
+    await page.getByText("Running, updated live").waitFor();
     await server.report([{ ...start, name: "late_end", timestamp: new Date().toISOString(), output: "came late" }]);
     await page.getByText("came late").waitFor();
-    await page.getByText("Still going, shown").waitFor({ state: "detached" });
+    await page.getByText("Running, updated live").waitFor({ state: "detached" });
     await page.keyboard.press("Escape");
     await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
     await visitor.leave();
@@ -264,8 +288,8 @@ describe("two runs", () => {
     await visitor.screenshot("compare");
     await page.getByRole("button", { name: "Swap sides" }).click();
     await page.getByText("−1.00 s (−11 %), B is better").waitFor();
-    await visitor.goto("/compare?a=trip&b=nobody");
-    await page.getByText("Run B, nobody, is not here").waitFor();
+    await visitor.goto("/compare?a=trip&b=missing");
+    await page.getByText("Run B, missing not found").waitFor();
     await visitor.leave();
   });
 });

@@ -24,10 +24,13 @@ export async function until<T>(
 ) {
   const end = Date.now() + within;
   for (;;) {
+    const asked = Date.now();
     const value = await ask();
     if (value) return value;
     if (Date.now() > end) throw new Error(`${what}: not within ${within / 1000} s`);
-    await new Promise((wake) => setTimeout(wake, ASK_AGAIN_MS));
+    // About as long as the answer took: large questions leave the machine to what they wait for.
+    const pause = Math.min(Math.max(Date.now() - asked, ASK_AGAIN_MS), 10 * ASK_AGAIN_MS);
+    await new Promise((wake) => setTimeout(wake, pause));
   }
 }
 

@@ -61,7 +61,7 @@ describe("signing in", () => {
     await visitor.leave();
   });
 
-  it("ends with signing out, for whoever kept the cookie too", async () => {
+  it("ends with signing out, for copies of the cookie too", async () => {
     const visitor = await Visitor.signedIn(browser, server);
     const { page, context } = visitor;
     await visitor.goto("/runs");
@@ -107,7 +107,7 @@ describe("a session of some seconds", () => {
   });
 });
 
-describe("what somebody sees", () => {
+describe("what a user sees", () => {
   it("goes by their role", async () => {
     const places = async (role: string) => {
       const { secret } = await server.makeToken(role);
@@ -138,7 +138,7 @@ describe("what somebody sees", () => {
   it("loads with less than 300 KB", async () => {
     const visitor = await Visitor.signedIn(browser, server);
     const { page } = visitor;
-    // What is fetched while nothing else is to be done is not what somebody waits for.
+    // Prefetched files do not delay the page.
     await page.addInitScript(() => {
       window.requestIdleCallback = () => 0;
     });

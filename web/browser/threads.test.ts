@@ -90,11 +90,11 @@ describe("threads", () => {
     const visitor = await Visitor.signedIn(browser, server);
     const { page } = visitor;
     await visitor.goto("/threads/talk");
-    await page.getByText("A thread of this name is also in").waitFor();
+    await page.getByText("A thread with this id also exists in").waitFor();
     await page.getByRole("link", { name: "helpdesk" }).click();
     const messages = page.getByRole("article");
     await messages.getByText("Where is my order?").waitFor();
-    expect(await messages.count()).toBe(2);
+    await until("both messages are shown", async () => (await messages.count()) === 2);
     expect(await page.getByRole("region", { name: "Messages" }).locator("time").count()).toBe(4);
     expect(await messages.locator("pre").textContent()).toContain('{"state": "sent"}');
     const run = messages.getByRole("link", { name: "Run of message 2" });
@@ -138,7 +138,7 @@ describe("threads", () => {
     await page.getByRole("button", { name: "Jump to newest" }).click();
     await page.getByText(`Message ${LONG - 1}.`).waitFor();
     expect(await page.getByRole("article").count()).toBeLessThan(40);
-    expect(await page.getByRole("button", { name: "Jump to newest" }).count()).toBe(0);
+    await page.getByRole("button", { name: "Jump to newest" }).waitFor({ state: "detached" });
     await visitor.screenshot("thread-long");
     await visitor.leave();
   });
@@ -170,14 +170,14 @@ describe("threads", () => {
       await visitor.leave();
     }
     const visitor = await Visitor.signedIn(browser, server);
-    await visitor.goto("/threads/nobody");
-    await visitor.page.getByRole("heading", { name: "There is no such thread" }).waitFor();
+    await visitor.goto("/threads/missing");
+    await visitor.page.getByRole("heading", { name: "Thread not found" }).waitFor();
     // A session without messages, as OpenTelemetry has it.
     await server.report([{ ...last("helpdesk", "in-session"), name: "session-agent_call", thread_id: "session-1" }]);
     await visitor.goto("/threads/session-1?app_id=helpdesk");
     await visitor.page.getByRole("link", { name: "Runs of this thread" }).click();
     await visitor.page.getByText("session-agent_call").first().waitFor();
-    await visitor.goto("/threads?app_id=nobody");
+    await visitor.goto("/threads?app_id=missing");
     await visitor.page.getByRole("heading", { name: "No thread matches" }).waitFor();
     await visitor.leave();
   });

@@ -76,7 +76,7 @@ export function App() {
   );
 }
 
-/** The first page somebody may see. */
+/** The first page that the user may see. */
 function Home() {
   return <Navigate to={useRole("viewer") ? "/runs" : "/operations"} replace />;
 }

@@ -19,6 +19,6 @@ if (root) {
   );
 }
 
-// What somebody looks at comes first; Safari has no idle callback.
+// The visible content comes first; Safari has no idle callback.
 const whenIdle = window.requestIdleCallback ?? ((act: () => void) => setTimeout(act, 2_000));
 window.addEventListener("load", () => whenIdle(fetchPages), { once: true });

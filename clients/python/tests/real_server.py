@@ -46,7 +46,7 @@ class RealServer:
             return False
 
     def wait(self, condition):
-        """Asks until the condition holds; a server that ended is told at once."""
+        """Asks until the condition holds; a server that ended fails at once."""
         end = time.monotonic() + WITHIN_S
         while True:
             assert self.process.poll() is None, self.logs()

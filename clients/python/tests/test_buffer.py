@@ -1,4 +1,4 @@
-"""The queue is bounded and counts exactly, whatever is put and taken in whatever order and by whomever."""
+"""The queue is bounded and counts exactly, in any order of puts and takes, from any thread."""
 
 import threading
 

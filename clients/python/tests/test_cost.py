@@ -40,7 +40,7 @@ def median_s(function, before=lambda: None):
 
 @pytest.mark.parametrize("server", ["hangs", "down", "500", "queue full"])
 def test_a_call_costs_the_same_whatever_the_server_does(collector, make, server):
-    # Nobody sends here: what remains is what the call itself does.
+    # No thread sends here: only the call itself is measured.
     alone = make(flush_interval_s=3600.0, batch_events=1_000_000, queue_events=1_000_000, queue_bytes=1 << 30)
     queue_only = median_s(alone.tool(lambda city: "sunny"))
     alone.close(10)

@@ -224,7 +224,7 @@ def test_the_queue_is_bounded_in_bytes(collector, make):
     for _ in range(200):
         client.chat("user", "x" * 10_000)
     stats = client.stats()
-    # About 26 of them wait as text of four bytes a character, and those of one batch as JSON.
+    # About 26 of them wait as text of four bytes a character, and the events of one batch as JSON.
     assert stats.dropped.queue_full > 0 and 20 <= stats.pending <= 140, stats
 
 

@@ -60,7 +60,7 @@ def test_an_agent_with_nothing_but_the_library(spindle, example):
     whole = spindle.get(f"/api/run/{calls[1]['run_id']}", app_id="plain")
     assert [message["role"] for message in whole["input"]] == ["user", "assistant", "tool"]
 
-    # Costs: those of the model that answered, once in each run above.
+    # Costs: of the model that answered, once in each run above.
     for call in calls:
         assert (call["model"], call["cost_status"]) == ("gpt-4o-mini-2024-07-18", "priced")
         assert (call["prompt_tokens"], call["completion_tokens"], call["total_tokens"]) == (37, 11, 48)

@@ -1,4 +1,4 @@
-"""The process ends, forks or is told to end: what was reported is sent once, and the end stays what it was."""
+"""The process ends, forks or gets a signal: what was reported is sent once, and the end stays what it was."""
 
 import signal
 
@@ -6,7 +6,7 @@ import pytest
 
 REPORTS = """
 import os, signal, sys, threading, time
-# Whoever runs tests in the background has this signal ignored, and so would this program.
+# A background job inherits this signal as ignored, and so would this program.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import spindle_client as spindle
 for number in range(30):
@@ -236,7 +236,7 @@ def test_parent_and_child_each_send_their_own_events_once(collector, run, way, f
     ids = [event["event_id"] for event in collector.events]
     assert len(set(ids)) == len(ids)
     runs = {event["run_id"] for event in collector.events}
-    assert len(runs) == len(ids), "ids of a child repeat those of its parent"
+    assert len(runs) == len(ids), "ids of a child repeat ids of its parent"
 
 
 def test_a_fork_inside_a_run_ends_it_once(collector, run):

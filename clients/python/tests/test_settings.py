@@ -1,4 +1,4 @@
-"""Settings come from the call, else from the environment, else they are the default; what is wrong is told."""
+"""Settings come from the call, else from the environment, else they are the default; errors are logged."""
 
 import pytest
 

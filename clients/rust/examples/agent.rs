@@ -2,7 +2,7 @@
 
 use spindle_client::{Client, Rating, Role, Run, Settings, Tokens};
 
-/// Stands for a model.
+/// Stands in for a model.
 fn model(question: &str) -> (String, Tokens) {
     let answer = format!("{question} That is on its way.");
     (answer, Tokens::new(21, 9))
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .observe(async |_| look_up(4711))
         .await?;
     let answer = ask(&run, &format!("{question} It is {found}."));
-    // What fails is a run with its error, and here no reason to stop.
+    // A failure is reported as a run with an error, and is no reason to stop here.
     let _ = run
         .tool("look_up")
         .input(1)

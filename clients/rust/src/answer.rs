@@ -1,34 +1,34 @@
-//! What the answer to a batch means: pure.
+//! The meaning of a response to a batch. Pure.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// The longest wait between two attempts that doubling leads to.
+/// Upper bound on the doubled wait between two attempts.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// The longest wait that a server may ask for.
+/// Upper bound on a `Retry-After`.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// What one attempt came to.
+/// Result of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The batch is with the server, which kept and refused so many of its events.
+    /// The server has the batch, and accepted and rejected so many of its events.
     Taken {
         accepted: u64,
         rejected: u64,
-        /// Why the first refused one was.
+        /// The reason of the first rejection.
         reason: Option<String>,
     },
-    /// It may be taken later, after so long if the server says how long.
+    /// A retry may succeed, after this time if the server gives one.
     Later {
         why: String,
         after: Option<Duration>,
     },
-    /// It will never be taken.
+    /// No retry can succeed.
     Never { why: String },
 }
 
-/// The part of an answer that is read.
+/// The fields that are read of a response.
 #[derive(Deserialize)]
 struct Report {
     accepted: u64,
@@ -43,7 +43,6 @@ struct Reason {
     message: String,
 }
 
-/// Reads an answer: its status, the value of `Retry-After`, and its body.
 pub(crate) fn outcome(status: u16, retry_after: Option<&str>, body: &[u8]) -> Outcome {
     match status {
         200 => match serde_json::from_slice::<Report>(body) {
@@ -55,14 +54,14 @@ pub(crate) fn outcome(status: u16, retry_after: Option<&str>, body: &[u8]) -> Ou
                     .first()
                     .map(|reason| format!("{}: {}", reason.code, reason.message)),
             },
-            // Somebody answered who is not Spindle.
+            // The response does not come from Spindle.
             Err(_) => Outcome::Never {
                 why: "the answer is not that of a Spindle server".to_owned(),
             },
         },
         408 | 429 | 500..=599 => Outcome::Later {
             why: format!("the server answered {status}"),
-            // In seconds; the form with a date is left aside.
+            // In seconds; the form with a date is ignored.
             after: retry_after
                 .and_then(|text| text.trim().parse().ok())
                 .map(Duration::from_secs),
@@ -73,9 +72,9 @@ pub(crate) fn outcome(status: u16, retry_after: Option<&str>, body: &[u8]) -> Ou
     }
 }
 
-/// How long to wait before retry number `retry`, counted from 0: `first`, doubled each time, and no less than the
-/// server asks for, both within their bounds. `share`, from 0 to 1, spreads clients that failed together over a quarter
-/// of the time more.
+/// The wait before retry number `retry`, counted from 0: `first`, doubled each time, and no less than the server's
+/// `Retry-After`, both within their bounds. `share`, from 0 to 1, adds up to a quarter, to spread clients that failed
+/// together.
 pub(crate) fn wait(retry: u32, first: Duration, after: Option<Duration>, share: f64) -> Duration {
     let doubled = first.saturating_mul(1u32.checked_shl(retry.min(31)).unwrap_or(u32::MAX));
     let asked = after.unwrap_or_default().min(RETRY_AFTER_MAX);

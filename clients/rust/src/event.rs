@@ -1,7 +1,7 @@
-//! One event, in the shape in which `/api/report` takes it.
+//! One event, in the format of `/api/report`.
 //!
-//! Fields that are not given are not written. What goes in and comes out of a step is any JSON, kept as text: it is
-//! written once, where the event is made.
+//! Absent fields are omitted. Input and output of a step are arbitrary JSON, kept as text: serialized once, when the
+//! event is made.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,38 +13,37 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::identity::event_id;
 
-/// Bytes of an event's name that the server takes at most.
+/// Upper bound on an event's name, in bytes.
 const NAME_BYTES: usize = 512;
 
-/// An event. Make one with [`Event::new`] and fill in what is known.
+/// An event. Construct one with [`Event::new`] and fill in the known fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Event {
-    /// What happened: `<name of the run>_start`, `_end` or `_error` (see [`event_name`]), `chat`, `feedback`, `saved`
-    /// or `unsaved`. At most 512 bytes.
+    /// `<name of the run>_start`, `_end` or `_error` (see [`event_name`]), `chat`, `feedback`, `saved` or `unsaved`. At
+    /// most 512 bytes.
     pub name: String,
-    /// Its identity: an event that arrives twice is kept once. Without it, its content is.
+    /// The identity: an event that arrives twice is stored once. Without it, the content is the identity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
-    /// The app; without it the metadata's `app_id`, or the app of the key's project.
+    /// Defaults to the metadata's `app_id`, else to the app of the key's project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_id: Option<String>,
     /// The run, or for `chat` the message. At most 256 bytes.
     pub run_id: String,
-    /// The run it belongs to.
+    /// The run's parent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
-    /// When it happened.
     pub timestamp: Timestamp,
     /// What kind of step the run is.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// Anything else about the run.
+    /// Further attributes of the run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, serde_json::Value>,
-    /// What went in: any JSON. See [`json`].
+    /// Any JSON; see [`json`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<RawValue>>,
-    /// What came out: any JSON.
+    /// Any JSON; see [`json`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Box<RawValue>>,
     /// The model of a model call.
@@ -53,37 +52,35 @@ pub struct Event {
     /// Tokens of a model call.
     #[serde(flatten)]
     pub tokens: Tokens,
-    /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,
-    /// Labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// The user it is done for.
+    /// The user on whose behalf the run works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_email: Option<String>,
-    /// The agent that acts.
+    /// The acting agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// Who says it, in a `chat`.
+    /// The author of a `chat` message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// What is said, in a `chat`.
+    /// Text of a `chat` message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The judgement, in a `feedback`.
+    /// Rating of a `feedback` event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rating: Option<Rating>,
-    /// The judgement in words.
+    /// Comment of a `feedback` event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 impl Event {
-    /// An event of now, with an identity of its own and nothing else in it.
+    /// An event with the current time and a new identity.
     pub fn new(name: impl Into<String>, run_id: impl Into<String>) -> Self {
         Self {
             event_id: Some(event_id()),
@@ -91,7 +88,7 @@ impl Event {
         }
     }
 
-    /// An event of a moment, without an identity.
+    /// An event with the given time and no identity.
     pub fn at(name: impl Into<String>, run_id: impl Into<String>, timestamp: Timestamp) -> Self {
         Self {
             name: name.into(),
@@ -118,24 +115,23 @@ impl Event {
         }
     }
 
-    /// The event as JSON.
     pub fn to_json(&self) -> String {
-        // Every key is text and every value was JSON before: there is nothing that could fail.
+        // Every key is text and every value is JSON already: this cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// A moment, in microseconds since 1970. Written as ISO 8601 UTC, with milliseconds, or with microseconds where it is
-/// finer than that.
+/// A time in microseconds since 1970. Serialized as ISO 8601 UTC with milliseconds, or with microseconds if it is more
+/// precise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
-/// How far moments may run ahead of a clock that was set back, microseconds.
+/// How far timestamps may run ahead of a clock that was set back, microseconds.
 const AHEAD_US: i64 = 1_000_000;
 
 impl Timestamp {
-    /// Now, but later than every moment that this process was given before: Spindle orders events of one millisecond by
-    /// their microseconds. A clock before 1970 says 1970.
+    /// The current time, but later than every earlier result in this process: Spindle orders events of one millisecond
+    /// by their microseconds. A clock before 1970 counts as 1970.
     pub fn now() -> Self {
         static LAST: AtomicI64 = AtomicI64::new(0);
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -147,7 +143,7 @@ impl Timestamp {
         Self(after(last.unwrap_or_default(), clock_us))
     }
 
-    /// A moment in milliseconds since 1970.
+    /// From milliseconds since 1970.
     pub fn from_ms(unix_ms: i64) -> Self {
         Self(unix_ms.saturating_mul(1000))
     }
@@ -162,7 +158,7 @@ impl Timestamp {
     }
 }
 
-/// The moment after `last` at a time of the clock: never one of whole milliseconds, which would be written without its
+/// The timestamp after `last` at a clock time: never one of whole milliseconds, which would be serialized without
 /// microseconds and lose its order.
 fn after(last: i64, clock_us: i64) -> i64 {
     let next = match last.saturating_sub(clock_us) {
@@ -195,7 +191,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// What kind of step a run is.
+/// The kind of step that a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -203,7 +199,7 @@ pub enum Kind {
     Agent,
     /// Several steps in order.
     Chain,
-    /// Does something.
+    /// Executes a tool.
     Tool,
     /// A call of a model.
     Llm,
@@ -212,7 +208,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written.
+    /// The serialized name.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Agent => "agent",
@@ -224,7 +220,7 @@ impl Kind {
     }
 }
 
-/// What an event does to its run.
+/// The effect of an event on its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Opens it.
@@ -235,14 +231,14 @@ pub enum Phase {
     Error,
 }
 
-/// The name of an event of a run: the run's own, then the phase. It is cut where it is longer than a name may be.
+/// The name of an event of a run: the run's name and the phase, cut to the length of a name.
 pub fn event_name(run: &str, phase: Phase) -> String {
     let phase = match phase {
         Phase::Start => "_start",
         Phase::End => "_end",
         Phase::Error => "_error",
     };
-    // The same cut for every phase, so that the run keeps one name.
+    // The same length for every phase, so that the run keeps one name.
     let mut end = run.len().min(NAME_BYTES - "_start".len());
     while !run.is_char_boundary(end) {
         end -= 1;
@@ -253,25 +249,24 @@ pub fn event_name(run: &str, phase: Phase) -> String {
 /// Tokens of a model call, as far as they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// Of the prompt, cached ones included.
+    /// Tokens of the prompt, cached ones included.
     #[serde(rename = "prompt_tokens", skip_serializing_if = "Option::is_none")]
     pub prompt: Option<u64>,
-    /// Of the answer, reasoning included.
+    /// Tokens of the completion, reasoning included.
     #[serde(rename = "completion_tokens", skip_serializing_if = "Option::is_none")]
     pub completion: Option<u64>,
-    /// Both together, where that is all there is.
+    /// The sum, if only that is known.
     #[serde(rename = "total_tokens", skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// The part of the prompt that came from a cache.
+    /// Prompt tokens that came from a cache.
     #[serde(rename = "cached_tokens", skip_serializing_if = "Option::is_none")]
     pub cached: Option<u64>,
-    /// The part of the answer that was reasoning.
+    /// Completion tokens used for reasoning.
     #[serde(rename = "reasoning_tokens", skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
 }
 
 impl Tokens {
-    /// Of a prompt and of its answer.
     pub fn new(prompt: u64, completion: u64) -> Self {
         Self {
             prompt: Some(prompt),
@@ -281,41 +276,36 @@ impl Tokens {
     }
 }
 
-/// What went wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorInfo {
-    /// Its kind.
+    /// The type of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it says.
     pub message: String,
-    /// Where it came from.
+    /// The stack trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack: Option<String>,
 }
 
-/// Who says something.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// A person.
     User,
     /// The agent.
     Assistant,
 }
 
-/// How a person found it.
+/// A user's rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rating {
-    /// Good.
     Positive,
-    /// Bad.
     Negative,
 }
 
-/// A value as the JSON of an input or output. What cannot be written as JSON becomes the text that says so: a value
-/// with keys that are no text, or one whose own code fails.
+/// Serializes an input or output. A value that cannot be serialized (its keys are no strings, or its own code fails)
+/// becomes a text that says so.
 pub fn json(value: impl Serialize) -> Option<Box<RawValue>> {
     to_raw_value(&value)
         .or_else(|error| to_raw_value(&format!("(this value is no JSON: {error})")))

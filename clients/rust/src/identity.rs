@@ -1,4 +1,4 @@
-//! Ids: of runs, and of events.
+//! Ids of runs and events.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ pub fn new_id() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// The identity of the next event: random for the process, then a counter.
+/// The identity of the next event: random per process, then a counter.
 pub fn event_id() -> String {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -1,7 +1,7 @@
 //! Reports runs of agents to Spindle.
 //!
-//! A program says what happens through a [`Client`]; the client keeps the events in a bounded queue and a task sends
-//! them every half second, one batch at a time.
+//! A program says what happens through a [`Client`]; the client keeps the events in a bounded queue and a thread sends
+//! them every half second, one batch at a time. Dropping the client sends what is left.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), spindle_client::ClientError> {
@@ -19,20 +19,18 @@
 //!
 //! # Promises
 //!
-//! - No call waits, panics or fails because of the server: what cannot be kept or sent is dropped and counted, and
-//!   [`Client::stats`] says how much of it and why.
+//! - No call waits, panics or fails because of the server: what cannot be queued or sent is dropped and counted by
+//!   reason in [`Client::stats`].
 //! - Queue, batches, time of a request, attempts and waits are bounded; see [`Settings`].
-//! - Every event has an identity of its own, so that sending a batch again changes nothing, and two equal messages are
-//!   two.
+//! - Every event has a unique identity, so sending a batch again changes nothing, and two equal messages stay two.
 //!
 //! # What it deliberately does not do
 //!
-//! It keeps nothing on disk: delivery is best effort, and events that are waiting when the process dies are gone.
-//! It patches no other library and keeps no state of its own about which run is the current one: a child is made from
-//! its parent.
+//! It keeps nothing on disk: delivery is best effort, and queued events are lost when the process dies. It patches no
+//! other library and has no notion of a current run: a child is made from its parent.
 //!
-//! Without the feature `transport` there are the types of events alone. That is what the server itself uses where a
-//! process run must be durable together with its start: the event goes straight into the log, and not over HTTP.
+//! Without the feature `transport` only the types of events remain. The server uses them where a process run must be
+//! durable together with its start: the event goes straight into the log, and not over HTTP.
 //!
 //! Start reading at `event.rs`, then `queue.rs`, the pure part of the client.
 
@@ -48,6 +46,8 @@ mod message;
 #[cfg(feature = "transport")]
 mod queue;
 #[cfg(feature = "transport")]
+mod reporter;
+#[cfg(feature = "transport")]
 mod run;
 #[cfg(feature = "transport")]
 mod sender;
@@ -60,9 +60,11 @@ pub use event::{ErrorInfo, Event, Kind, Phase, Rating, Role, Timestamp, Tokens, 
 pub use identity::{event_id, new_id};
 
 #[cfg(feature = "transport")]
-pub use client::{Client, ClientError};
+pub use client::Client;
 #[cfg(feature = "transport")]
 pub use message::Message;
+#[cfg(feature = "transport")]
+pub use reporter::ClientError;
 #[cfg(feature = "transport")]
 pub use run::{Run, RunBuilder};
 #[cfg(feature = "transport")]

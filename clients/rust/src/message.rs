@@ -1,25 +1,25 @@
 //! A message of a conversation, before it is sent.
 
-use crate::client::Client;
 use crate::event::{Event, Role};
 use crate::identity::new_id;
+use crate::reporter::Reporter;
 
-/// A message. Nothing is reported before [`Message::send`].
+/// A message. It is reported by [`Message::send`].
 #[derive(Debug)]
 #[must_use = "a message is reported by `send`"]
 pub struct Message {
-    client: Client,
+    reporter: Reporter,
     event: Event,
 }
 
 impl Message {
-    pub(crate) fn new(client: Client, role: Role, content: String) -> Self {
+    pub(crate) fn new(reporter: Reporter, role: Role, content: String) -> Self {
         let event = Event {
             role: Some(role),
             content: Some(content),
             ..Event::new("chat", new_id())
         };
-        Self { client, event }
+        Self { reporter, event }
     }
 
     /// The conversation. Without one, Spindle groups messages by agent and user in windows of 30 minutes.
@@ -34,28 +34,28 @@ impl Message {
         self
     }
 
-    /// The person of the conversation.
+    /// The user of the conversation.
     pub fn user(mut self, email: impl Into<String>) -> Self {
         self.event.user_email = Some(email.into());
         self
     }
 
-    /// The run that it belongs to: question and answer of one run are shown with it, and judged together.
+    /// The run of the message: question and answer of one run are shown with it, and rated together.
     pub fn of_run(mut self, run_id: impl Into<String>) -> Self {
         self.event.run_id = run_id.into();
         self
     }
 
-    /// Labels it.
+    /// Adds a tag.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.event.tags.push(tag.into());
         self
     }
 
-    /// Reports it, and gives its id, for feedback.
+    /// Reports the message; returns its id, for feedback.
     pub fn send(self) -> String {
         let id = self.event.run_id.clone();
-        self.client.report(self.event);
+        self.reporter.report(self.event);
         id
     }
 }

@@ -1,5 +1,4 @@
-//! The queue between the program and the task that sends, with its bounds and counters: pure, it knows no clock and no
-//! network.
+//! The queue between the program and the sending task, with its bounds and counters. Pure: no clock, no network.
 
 use std::collections::VecDeque;
 
@@ -9,19 +8,19 @@ use crate::stats::{Dropped, Stats};
 const HEAD: &str = "{\"events\":[";
 const TAIL: &str = "]}";
 
-/// Events that wait, each as its JSON, oldest first.
+/// Queued events as JSON, oldest first.
 #[derive(Debug)]
 pub(crate) struct Queue {
     bounds: Bounds,
     waiting: VecDeque<String>,
     bytes: usize,
-    /// Events of the batch that is on its way.
+    /// Events of the batch in flight.
     on_its_way: u64,
     is_closed: bool,
     stats: Stats,
 }
 
-/// How much waits, and how much goes at once.
+/// Bounds on the queue and on a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     queue_events: usize,
@@ -31,7 +30,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// A batch of one event is the least there can be.
+    /// A batch has room for at least one event.
     pub(crate) fn of(settings: &Settings) -> Self {
         Self {
             queue_events: settings.queue_events,
@@ -42,7 +41,7 @@ impl Bounds {
     }
 }
 
-/// A batch that was taken from the queue. It has to be given back with what became of it.
+/// A batch taken from the queue. It has to be settled with its fate.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Batch {
@@ -51,14 +50,15 @@ pub(crate) struct Batch {
     pub(crate) events: u64,
 }
 
-/// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The server answered with 200, and says that it kept and refused so many.
-    Sent { accepted: u64, rejected: u64 },
-    /// It could not be delivered.
+    /// The server answered with 200, and accepted and rejected so many events.
+    Sent {
+        accepted: u64,
+        rejected: u64,
+    },
     Failed,
-    /// There was no more time for it.
+    /// The time to close was over.
     Left,
 }
 
@@ -74,7 +74,7 @@ impl Queue {
         }
     }
 
-    /// Whether an event would be refused whatever it holds; then it is counted, and need not be written as JSON.
+    /// Whether any event would be dropped now; then it is counted, and need not be serialized.
     pub(crate) fn refuses(&mut self) -> bool {
         let is_full = self.waiting.len() >= self.bounds.queue_events;
         if !is_full && !self.is_closed {
@@ -88,7 +88,7 @@ impl Queue {
         true
     }
 
-    /// Takes an event, or counts why not. Says whether a batch is full now: then it need not wait.
+    /// Queues an event, or counts why not. Returns whether a batch is full now and need not wait.
     pub(crate) fn push(&mut self, event: String) -> bool {
         self.stats.queued += 1;
         let Dropped {
@@ -112,18 +112,18 @@ impl Queue {
         self.is_batch_full()
     }
 
-    /// Whether more waits than fits into one batch, or just as much.
+    /// Whether at least a full batch is queued.
     pub(crate) fn is_batch_full(&self) -> bool {
         self.waiting.len() >= self.bounds.batch_events || self.bytes >= self.bounds.batch_bytes
     }
 
-    /// The next batch: the oldest events, as many as fit. `None` when none wait.
+    /// The next batch: the oldest events, as many as fit. `None` when the queue is empty.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         let mut bytes = HEAD.len() + TAIL.len();
         let fitting = self.waiting.iter().take(self.bounds.batch_events);
         let count = fitting
             .take_while(|event| {
-                // The comma after it counts even where there is none.
+                // The comma after it counts even for the last one.
                 bytes += event.len() + 1;
                 bytes <= self.bounds.batch_bytes + 1
             })
@@ -146,7 +146,7 @@ impl Queue {
         Some(Batch { body, events })
     }
 
-    /// What became of a batch that was taken.
+    /// Records the fate of a batch.
     pub(crate) fn settle(&mut self, events: u64, fate: Fate) {
         self.on_its_way -= events;
         match fate {
@@ -160,17 +160,15 @@ impl Queue {
         }
     }
 
-    /// A batch is sent again.
     pub(crate) fn retried(&mut self) {
         self.stats.retries += 1;
     }
 
-    /// Takes no more events.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Gives up what still waits.
+    /// Drops what is still queued.
     pub(crate) fn leave(&mut self) {
         self.close();
         self.stats.dropped.closed += self.waiting.len() as u64;

@@ -1,23 +1,23 @@
-//! Runs: begun by a builder, held by a guard, and always ended.
+//! Runs: configured by a builder, held by a guard, and always ended.
 
 use serde::Serialize;
 
-use crate::client::Client;
 use crate::event::{ErrorInfo, Event, Kind, Phase, Timestamp, Tokens, event_name, json};
 use crate::identity::{event_id, new_id};
+use crate::reporter::Reporter;
 
-/// A run that is about to begin. Nothing is reported before [`RunBuilder::start`].
+/// A run that has not begun. [`RunBuilder::start`] reports it.
 #[derive(Debug)]
 #[must_use = "a run begins with `start`"]
 pub struct RunBuilder {
-    client: Client,
+    reporter: Reporter,
     name: String,
     event: Event,
 }
 
 impl RunBuilder {
-    /// Without a name the run is called what it is.
-    pub(crate) fn new(client: Client, kind: Kind, name: String) -> Self {
+    /// An empty name is replaced by the kind.
+    pub(crate) fn new(reporter: Reporter, kind: Kind, name: String) -> Self {
         let name = match name.is_empty() {
             true => kind.as_str().to_owned(),
             false => name,
@@ -27,31 +27,31 @@ impl RunBuilder {
             ..Event::at(event_name(&name, Phase::Start), new_id(), Timestamp(0))
         };
         Self {
-            client,
+            reporter,
             name,
             event,
         }
     }
 
-    /// An id of your own, at most 256 bytes; a random UUID unless given.
+    /// The run's id, at most 256 bytes; defaults to a random UUID.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.event.run_id = id.into();
         self
     }
 
-    /// The run it belongs to.
+    /// The parent run.
     pub fn parent(mut self, run_id: impl Into<String>) -> Self {
         self.event.parent_run_id = Some(run_id.into());
         self
     }
 
-    /// The app, where it is not that of the settings.
+    /// The app, if it differs from the settings.
     pub fn app(mut self, app_id: impl Into<String>) -> Self {
         self.event.app_id = Some(app_id.into());
         self
     }
 
-    /// What goes in: anything that is JSON.
+    /// Any serializable value.
     pub fn input(mut self, input: impl Serialize) -> Self {
         self.event.input = json(input);
         self
@@ -63,13 +63,13 @@ impl RunBuilder {
         self
     }
 
-    /// The user it is done for; children have it from their parents.
+    /// The user on whose behalf the run works; children inherit it.
     pub fn user(mut self, email: impl Into<String>) -> Self {
         self.event.user_email = Some(email.into());
         self
     }
 
-    /// The agent that acts; children have it from their parents.
+    /// The acting agent; children inherit it.
     pub fn acting(mut self, agent: impl Into<String>) -> Self {
         self.event.agent = Some(agent.into());
         self
@@ -81,20 +81,20 @@ impl RunBuilder {
         self
     }
 
-    /// Labels it.
+    /// Adds a tag.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.event.tags.push(tag.into());
         self
     }
 
-    /// Something else about it: anything that is JSON.
+    /// Adds an attribute of any serializable value.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
         let value = serde_json::to_value(value).unwrap_or_default();
         self.event.metadata.insert(key.into(), value);
         self
     }
 
-    /// Begins the run.
+    /// Reports the start of the run.
     pub fn start(mut self) -> Run {
         self.event.timestamp = Timestamp::now();
         self.event.event_id = Some(event_id());
@@ -105,15 +105,15 @@ impl RunBuilder {
                 model: self.event.model.clone(),
                 ..Event::at("", self.event.run_id.clone(), Timestamp(0))
             }),
-            client: self.client,
+            reporter: self.reporter,
             name: self.name,
             id: self.event.run_id.clone(),
         };
-        run.client.report(self.event);
+        run.reporter.report(self.event);
         run
     }
 
-    /// Begins the run, does the work with it, and ends it with what came out or went wrong.
+    /// Starts the run, does the work, and ends the run with its result or error.
     pub async fn observe<T, E>(self, work: impl AsyncFnOnce(&Run) -> Result<T, E>) -> Result<T, E>
     where
         T: Serialize,
@@ -125,7 +125,7 @@ impl RunBuilder {
         result
     }
 
-    /// The same for work that does not wait.
+    /// [`RunBuilder::observe`] for work that is not async.
     pub fn observe_blocking<T, E>(self, work: impl FnOnce(&Run) -> Result<T, E>) -> Result<T, E>
     where
         T: Serialize,
@@ -138,53 +138,54 @@ impl RunBuilder {
     }
 }
 
-/// A run that has begun. Dropped without an end it ends as failed: an early return or a panic is told as what it is.
+/// A started run. If it is dropped without an end, it ends as failed: an early return or a panic is reported as an
+/// error.
 #[derive(Debug)]
 #[must_use = "a run that is dropped at once has failed"]
 pub struct Run {
-    client: Client,
+    reporter: Reporter,
     name: String,
     id: String,
-    /// What its last event will hold; none once it was reported.
+    /// The final event; `None` once it was reported.
     end: Option<Event>,
 }
 
 impl Run {
-    /// Its id, for feedback and for children in other processes.
+    /// The id, for feedback and for children in other processes.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// A step of this kind inside of it.
+    /// A child of this kind.
     pub fn child(&self, kind: Kind, name: impl Into<String>) -> RunBuilder {
         let app = self.end.as_ref().and_then(|event| event.app_id.clone());
-        let mut child = RunBuilder::new(self.client.clone(), kind, name.into()).parent(&self.id);
+        let mut child = RunBuilder::new(self.reporter.clone(), kind, name.into()).parent(&self.id);
         child.event.app_id = app;
         child
     }
 
-    /// An agent inside of it.
+    /// A child that is an agent.
     pub fn agent(&self, name: impl Into<String>) -> RunBuilder {
         self.child(Kind::Agent, name)
     }
 
-    /// Several steps inside of it.
+    /// A child of several steps in order.
     pub fn chain(&self, name: impl Into<String>) -> RunBuilder {
         self.child(Kind::Chain, name)
     }
 
-    /// A tool that it uses.
+    /// A child that executes a tool.
     pub fn tool(&self, name: impl Into<String>) -> RunBuilder {
         self.child(Kind::Tool, name)
     }
 
-    /// A call of a model, which is its name as well.
+    /// A call of a model; the model's name is also the run's.
     pub fn llm(&self, model: impl Into<String>) -> RunBuilder {
         let model = model.into();
         self.child(Kind::Llm, model.clone()).model(model)
     }
 
-    /// The tokens that it took, told with its end.
+    /// The tokens used, reported with the end.
     pub fn tokens(mut self, tokens: Tokens) -> Self {
         if let Some(end) = &mut self.end {
             end.tokens = tokens;
@@ -192,7 +193,7 @@ impl Run {
         self
     }
 
-    /// The model that answered, where it is not the one that was asked.
+    /// The model that answered, if it is not the requested one.
     pub fn served_by(mut self, model: impl Into<String>) -> Self {
         if let Some(end) = &mut self.end {
             end.model = Some(model.into());
@@ -200,12 +201,12 @@ impl Run {
         self
     }
 
-    /// Ends it with what came out: anything that is JSON.
+    /// Ends the run with its output: any serializable value.
     pub fn end(mut self, output: impl Serialize) {
         self.close(Phase::End, |event| event.output = json(output));
     }
 
-    /// Ends it as failed.
+    /// Ends the run as failed.
     pub fn fail(self, error: impl std::fmt::Display) {
         self.fail_with(ErrorInfo {
             message: error.to_string(),
@@ -213,7 +214,7 @@ impl Run {
         });
     }
 
-    /// Ends it as failed, with kind and place of the error.
+    /// Ends the run as failed, with type and stack trace of the error.
     pub fn fail_with(mut self, error: ErrorInfo) {
         self.close(Phase::Error, |event| event.error = Some(error));
     }
@@ -225,7 +226,7 @@ impl Run {
         }
     }
 
-    /// Reports its last event, once.
+    /// Reports the final event, once.
     fn close(&mut self, phase: Phase, fill: impl FnOnce(&mut Event)) {
         let Some(mut event) = self.end.take() else {
             return;
@@ -234,7 +235,7 @@ impl Run {
         event.timestamp = Timestamp::now();
         event.event_id = Some(event_id());
         fill(&mut event);
-        self.client.report(event);
+        self.reporter.report(event);
     }
 }
 

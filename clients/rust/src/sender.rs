@@ -1,4 +1,4 @@
-//! The task that sends: a batch every interval, at once where one is full, and the rest when the client closes.
+//! The sending task: a batch every interval, at once if one is full, and the rest when the client closes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,19 +11,18 @@ use crate::queue::{Batch, Fate, Queue};
 use crate::settings::Settings;
 use crate::stats::Stats;
 
-/// Time between two warnings: a server that is away is told, not every batch of it.
+/// Minimum time between two warnings: an unreachable server is logged once per interval, not once per batch.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
-/// Bytes of an answer that are read: a report with all its reasons has some tens of kilobytes.
+/// Bytes of a response that are read: a report with all its reasons has some tens of kilobytes.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// What the program and the task share.
+/// Shared by the program and the task.
 pub(crate) struct Shared {
     queue: Mutex<Queue>,
-    /// Woken when a batch is full.
+    /// Notified when a batch is full.
     pub(crate) full: Notify,
     /// When everything has to be sent; set once, when the client closes.
     pub(crate) close_by: watch::Sender<Option<Instant>>,
-    /// Whether the task is done.
     pub(crate) done: watch::Sender<bool>,
 }
 
@@ -37,23 +36,27 @@ impl Shared {
         }
     }
 
-    /// The queue; held for a push or a count, never over a wait.
+    /// Held for a push or a count, never over a wait.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The task's own.
+pub(crate) struct Connection {
+    pub(crate) http: reqwest::Client,
+    pub(crate) authorization: Option<HeaderValue>,
+}
+
+/// State of the task.
 pub(crate) struct Sender {
     shared: Arc<Shared>,
     settings: Settings,
-    client: reqwest::Client,
+    connection: Connection,
     url: String,
-    authorization: Option<HeaderValue>,
     warned: Option<(Instant, Stats)>,
 }
 
-/// However the task ends, nobody waits for it longer.
+/// Releases waiting callers, however the task ends.
 struct Done(Arc<Shared>);
 
 impl Drop for Done {
@@ -64,25 +67,35 @@ impl Drop for Done {
 }
 
 impl Sender {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        settings: Settings,
-        (client, authorization): (reqwest::Client, Option<HeaderValue>),
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, settings: Settings, connection: Connection) -> Self {
         Self {
             url: format!("{}/api/report", settings.url.trim_end_matches('/')),
             shared,
             settings,
-            client,
-            authorization,
+            connection,
             warned: None,
         }
     }
 
-    /// Sends until the client closes, then what is left, as far as there is time.
-    pub(crate) async fn run(mut self) {
+    /// Sends until the client closes, on a runtime of its own on this thread. It ends without waiting for a look-up of
+    /// the server's name that hangs.
+    pub(crate) fn run(self) {
+        let _done = Done(Arc::clone(&self.shared));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        match runtime {
+            Ok(runtime) => {
+                runtime.block_on(self.send_all());
+                runtime.shutdown_background();
+            }
+            Err(error) => tracing::error!(error = %error, "events cannot be sent"),
+        }
+    }
+
+    /// Sends until the client closes, then the rest, as far as there is time.
+    async fn send_all(mut self) {
         let shared = Arc::clone(&self.shared);
-        let _done = Done(Arc::clone(&shared));
         let mut close_by = shared.close_by.subscribe();
         while close_by.borrow_and_update().is_none() {
             let is_full = shared.queue().is_batch_full();
@@ -98,7 +111,6 @@ impl Sender {
         while self.send_next().await {}
     }
 
-    /// Sends the next batch, if there is one.
     async fn send_next(&mut self) -> bool {
         let Some(batch) = self.shared.queue().take() else {
             return false;
@@ -150,15 +162,15 @@ impl Sender {
     }
 
     async fn attempt(&self, body: &str) -> Outcome {
-        let mut request = self.client.post(&self.url);
-        if let Some(authorization) = &self.authorization {
+        let mut request = self.connection.http.post(&self.url);
+        if let Some(authorization) = &self.connection.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
         let request = request
             .header(CONTENT_TYPE, "application/json")
             .timeout(self.settings.request_timeout)
             .body(body.to_owned());
-        // What a failed request says may hold its address, and an address a password.
+        // The message of a failed request may contain its URL, and a URL a password.
         let later = |error: reqwest::Error| Outcome::Later {
             why: error.without_url().to_string(),
             after: None,
@@ -177,7 +189,7 @@ impl Sender {
                     bytes.extend_from_slice(&chunk);
                 }
                 Ok(_) => break,
-                // The status alone says what to do, but for a 200 that never came whole.
+                // The status alone is enough, except for a 200 with an incomplete body.
                 Err(error) if status == 200 => return later(error),
                 Err(_) => break,
             }
@@ -185,7 +197,7 @@ impl Sender {
         answer::outcome(status, retry_after.as_deref(), &bytes)
     }
 
-    /// Says what was lost, not more often than every half minute.
+    /// Logs what was lost, at most every half minute.
     fn warn(&mut self, why: &str) {
         let now = Instant::now();
         let before = match self.warned {
@@ -205,7 +217,7 @@ impl Sender {
     }
 }
 
-/// Gives a batch back, also when the task is ended in the middle of it.
+/// Settles a batch, also when the task is dropped in the middle of it.
 struct Settling<'a> {
     shared: &'a Shared,
     events: u64,
@@ -218,7 +230,7 @@ impl Drop for Settling<'_> {
     }
 }
 
-/// Waits until the time to close is over; for ever while nobody closes.
+/// Waits until the deadline of closing has passed; for ever while the client is open.
 async fn over(close_by: &mut watch::Receiver<Option<Instant>>) {
     loop {
         let by = *close_by.borrow_and_update();
@@ -230,7 +242,7 @@ async fn over(close_by: &mut watch::Receiver<Option<Instant>>) {
     }
 }
 
-/// A number from 0 to 1 that differs between processes and moments.
+/// A random share from 0 to 1.
 fn share() -> f64 {
     (uuid::Uuid::new_v4().as_u64_pair().0 >> 11) as f64 / (1u64 << 53) as f64
 }

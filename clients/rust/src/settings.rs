@@ -1,35 +1,35 @@
-//! What a client is told: where, as whom, and every bound.
+//! Settings of a client: URL, credential, and every bound.
 
 use std::time::Duration;
 
-/// The settings of a [`crate::Client`]. Every bound has a default that fits a program with a few thousand events a second.
+/// Settings of a [`crate::Client`]. The defaults suit a program with a few thousand events a second.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Address of the server, without the path. `http://127.0.0.1:7070` unless given.
+    /// URL of the server, without the path. Defaults to `http://127.0.0.1:7070`.
     pub url: String,
-    /// The API key. Without one the server takes only apps that it lists as needing none.
+    /// The API key. Without one the server accepts only apps that are listed for reports without a key.
     pub api_key: Option<String>,
-    /// The app of events that name none; without it, the app of the key's project.
+    /// The app of events that name none; defaults to the app of the key's project.
     pub app_id: Option<String>,
-    /// Time between two batches, half a second unless given. A full batch is sent at once.
+    /// Interval between two batches; defaults to half a second. A full batch is sent at once.
     pub flush_interval: Duration,
-    /// Events that may wait, 10,000 unless given. What comes while so many wait is dropped.
+    /// Maximum number of queued events; defaults to 10,000. Events beyond it are dropped.
     pub queue_events: usize,
-    /// Bytes of JSON that may wait, 16 MiB unless given.
+    /// Maximum bytes of queued JSON; defaults to 16 MiB.
     pub queue_bytes: usize,
-    /// Events of one batch at most, 500 unless given.
+    /// Maximum number of events in a batch; defaults to 500.
     pub batch_events: usize,
-    /// Bytes of JSON of one batch at most, 1 MiB unless given. An event that is larger by itself is dropped.
+    /// Maximum bytes of JSON in a batch; defaults to 1 MiB. A larger event is dropped.
     pub batch_bytes: usize,
-    /// Time for one request, 5 s unless given.
+    /// Timeout of one request; defaults to 5 s.
     pub request_timeout: Duration,
-    /// How often a batch is sent again after a failed connection, a time-out, 408, 429 or 5xx. 0 unless given: the
-    /// batch is dropped and counted.
+    /// Number of retries after a failed connection, a timeout, 408, 429 or 5xx. Defaults to 0: the batch is dropped and
+    /// counted.
     pub retries: u32,
-    /// Wait before the first retry, half a second unless given; it doubles each time, up to 30 s. A `Retry-After` of
-    /// the server counts more, up to a minute.
+    /// Wait before the first retry; defaults to half a second and doubles each time, up to 30 s. A longer `Retry-After`
+    /// of the server takes precedence, up to a minute.
     pub retry_wait: Duration,
-    /// Time that [`crate::Client::close`] gives the last batches, 5 s unless given.
+    /// Time that [`crate::Client::close`] has for the last batches; defaults to 5 s.
     pub close_timeout: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Settings {
 }
 
 impl std::fmt::Debug for Settings {
-    /// Without the key, and without the address, which may hold one.
+    /// Without the key, and without the URL, which may contain one.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings")
             .field("has_api_key", &self.api_key.is_some())

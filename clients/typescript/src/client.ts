@@ -99,7 +99,7 @@ export class Spindle {
     return id;
   }
 
-  /** Reports what somebody thinks of a run or a message, by its id. Without one nothing is sent. */
+  /** Reports feedback on a run or a message, by its id. Without one nothing is sent. */
   feedback(run: Run | string, rating: "positive" | "negative", comment?: string): void {
     this.mark("feedback", run, () => ({
       rating: labelOf(rating),
@@ -130,7 +130,8 @@ export class Spindle {
 
   /** The run that new runs would belong to. In browsers it is known until the first `await`. */
   currentRun(): Run | undefined {
-    return currentContext().run;
+    const { run } = currentContext();
+    return isRun(run) ? run : undefined;
   }
 
   /** Runs `fn` so that runs inside it get these tags, beside those from further outside. */

@@ -2,11 +2,15 @@
 
 import type { ContextStore } from "./platform/surface.js";
 import { platform } from "./platform.js";
-import type { Run } from "./run.js";
+
+/** The part of a run that code inside of it refers to. */
+export interface CurrentRun {
+  readonly id: string;
+}
 
 /** What a new run takes over from where it is started. */
 export interface Context {
-  run?: Run | undefined;
+  run?: CurrentRun | undefined;
   /** Name of the nearest agent. */
   agent?: string | undefined;
   tags?: readonly string[] | undefined;

@@ -13,7 +13,7 @@ export function defaultClient(): Spindle {
   return place.client;
 }
 
-/** Makes the default client anew with these options. What the former one still had is sent. */
+/** Replaces the default client by one with these options. The queue of the former one is sent. */
 export function configure(options: Options = {}): Spindle {
   void place.client?.close();
   place.client = new Spindle(options);

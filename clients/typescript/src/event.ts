@@ -12,7 +12,7 @@ export interface Usage {
   model?: string | undefined;
   /** All tokens of the prompt, those from a cache among them. */
   promptTokens?: number | undefined;
-  /** All tokens of the answer, those of reasoning among them. */
+  /** All tokens of the completion, reasoning tokens included. */
   completionTokens?: number | undefined;
   /** Only where the maker gives nothing finer. */
   totalTokens?: number | undefined;

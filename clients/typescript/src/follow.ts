@@ -3,7 +3,7 @@
 import type { Run } from "./run.js";
 import { type Collector, followStream, isStream, isThenable } from "./stream.js";
 
-/** How the end of a run is told from a result. Its methods may throw; the run then ends without what they would say. */
+/** How the end of a run is derived from a result. Its methods may throw; the run then ends without what they would say. */
 export interface Shape {
   /** Ends the run with a value. */
   finish(run: Run, value: unknown): void;
@@ -48,7 +48,7 @@ function followPromise(run: Run, promise: PromiseLike<unknown>, shape: Shape): u
   if ((promise as object).constructor === Promise) return withOwn(promise.then(onValue, onError), promise);
   const api = promise as ApiPromise;
   if (typeof api.parse === "function" && typeof api.asResponse === "function") return followApi(run, api, shape);
-  // Others may begin their work only when somebody asks, or have methods of their own: they are followed when asked.
+  // Other thenables may start their work only on demand, or have methods of their own: they are observed on demand.
   const original = promise.then;
   let followed: Promise<unknown> | undefined;
   own(promise, "then", (...handlers: Parameters<Promise<unknown>["then"]>) => {
@@ -65,7 +65,7 @@ function followPromise(run: Run, promise: PromiseLike<unknown>, shape: Shape): u
  */
 function withOwn(follower: PromiseLike<unknown>, promise: object): PromiseLike<unknown> {
   for (const key of Reflect.ownKeys(promise)) {
-    // Node puts symbols of its own on promises; those of the language are all named alike.
+    // Node puts symbols of its own on promises; symbols of the language have equal names.
     if (typeof key === "symbol" && !key.description?.startsWith("Symbol.")) continue;
     if (key === "then") continue;
     const property = Object.getOwnPropertyDescriptor(promise, key);

@@ -21,7 +21,7 @@ interface Batch {
 }
 
 /**
- * The queue and whoever empties it.
+ * The queue and the sender that empties it.
  *
  * One request is under way at a time. A flush begins when the interval is over or a batch is full, and goes on until
  * the queue is empty or a request failed. Nothing here throws or rejects.
@@ -37,7 +37,7 @@ export class Reporter implements Ending {
   /** Requests that are not answered yet. A second one there is only when a page is left. */
   private readonly underWay = new Map<Batch, Promise<unknown>>();
   private isClosed = false;
-  /** Somebody waits for the end: no further waits, and no more than one further try. */
+  /** A caller waits for the end: no further backoff, and at most one further try. */
   private isEnding = false;
   /** Ends each wait for another try. */
   private readonly waits = new Set<() => void>();
@@ -139,7 +139,7 @@ export class Reporter implements Ending {
     const drained = this.drain().catch((error) => this.fault(error));
     this.flushing = drained.then(() => {
       this.flushing = undefined;
-      // After a failure the rest waits: whoever is away now would lose it all at once.
+      // After a failure the rest waits: sending it to an unreachable server would lose all of it at once.
       if (this.queue.length > 0) this.wake(this.settings.flushIntervalMs, true);
     });
   }
@@ -259,7 +259,7 @@ function textOf(event: Event): string | undefined {
 /** The longest time a timer knows: 24 days. */
 const TIMER_MOST_MS = 2 ** 31 - 1;
 
-/** A time that can be called off. It keeps the process alive, as requests do not: somebody waits for this flush. */
+/** A time that can be called off. It keeps the process alive, as requests do not: a caller waits for this flush. */
 function timeout(ms: number): { promise: Promise<"late">; cancel(): void } {
   let timer: ReturnType<typeof setTimeout>;
   const promise = new Promise<"late">((resolve) => {

@@ -17,7 +17,7 @@ export interface Haste {
   isLeaving: boolean;
   /** Holds an entry during each wait for another try; to call it ends the wait, and the try follows at once. */
   waits: Set<() => void>;
-  /** Whether somebody waits for the end. What is tried before that is tried once more, at once; later tries are the last. */
+  /** Whether a caller waits for the end. What is tried before that is tried once more, at once; later tries are the last. */
   isEnding(): boolean;
   /** Told before each further try. */
   onRetry(): void;
@@ -135,7 +135,7 @@ function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** What the server says it took. Where somebody else answers, a proxy or a wrong address, nothing was taken. */
+/** What the server says it took. An answer of another server, a proxy or a wrong address, means that nothing was accepted. */
 function answered(text: string): Outcome {
   try {
     const { accepted, rejected, errors } = JSON.parse(text) as Record<string, unknown>;

@@ -92,7 +92,7 @@ type Step = (value?: unknown) => unknown;
 /**
  * Whether a value is one of those that `followStream` knows.
  *
- * Not everything that can be iterated is one: a page of a list can, and nobody may ever do it.
+ * Not everything that can be iterated is one: a page of a list can, and may never be iterated.
  */
 export function isStream(value: unknown): value is object {
   if (typeof value !== "object" || value === null) return false;
@@ -149,7 +149,7 @@ function followIterator(run: Run, iterator: Record<string, Step | undefined>, gu
         step(result, guard);
         return result;
       }
-      // The promise of a step is handed on as it is; an observer beside it would hide that nobody handles its failure.
+      // The promise of a step is handed on as it is; an observer beside it would hide an unhandled rejection.
       return result.then(
         (value) => {
           step(value, guard);
@@ -170,7 +170,7 @@ function step(result: unknown, guard: Guard): void {
   else guard.add(value);
 }
 
-/** Streams that make an iterator, such as those of model clients: each iterator they make is followed. */
+/** Streams that create an iterator, such as streams of model clients: each iterator they make is followed. */
 function followIterable(run: Run, stream: Record<PropertyKey, unknown>, guard: Guard): void {
   const name = holdsIterator(stream) ? "iterator" : Symbol.asyncIterator;
   let isIterated = false;

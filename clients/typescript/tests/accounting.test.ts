@@ -74,7 +74,7 @@ test("whatever the application does and requests meet, every event is in one pla
         check();
         const { waiting, accepted } = spindle.stats();
         expect(waiting).toBe(0);
-        // An answer may come when nobody waits for it any more.
+        // An answer may arrive after its caller stopped waiting.
         expect(accepted).toBeLessThanOrEqual(taken);
       },
     ),

@@ -81,7 +81,7 @@ test("a chain of a model and a step is a tree below the run around it", async ()
   expect(new Set(reports.events.map(({ run_id }) => run_id)).size).toBe(5);
 });
 
-/** The end of a run that is told by this result of a model. */
+/** The end of a run that this result of a model reports. */
 async function told(result: object): Promise<Arrived> {
   const [handler] = callbacks as [SpindleHandler];
   reports.arrivals.length = 0;

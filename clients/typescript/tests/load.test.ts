@@ -56,7 +56,7 @@ test("a million events in a burst fit into little memory, and each is sent or co
   expect(arrived).toBeGreaterThanOrEqual(10_000);
 });
 
-test("large inputs are held by bytes, not by number, also while nobody answers", async () => {
+test("large inputs are held by bytes, not by number, also while no server answers", async () => {
   const reports = await server(hang);
   const said = await inMemory(
     96,

@@ -102,7 +102,7 @@ test("a flush that is awaited keeps the program until it is done", async () => {
   expect(await ended).toEqual({ code: 0, signal: null, said: "1\n" });
 });
 
-test("a program that ends while nobody listens ends, and says that it lost something", async () => {
+test("a program that ends without a reachable server ends, and logs the loss", async () => {
   await reports.stop();
   const { ended } = program(`spindle.saved("r1");`);
   reports = await Reports.start();
@@ -134,7 +134,7 @@ test("process.exit does not wait longer than it may", async () => {
   expect((await ended).code).toBe(7);
 });
 
-test("an uncaught error ends the program as ever, and the events are sent", async () => {
+test("an uncaught error ends the program as before, and the events are sent", async () => {
   const { ended } = program(`${patient} spindle.saved("r1"); throw new Error("uncaught");`);
   const { code, said } = await ended;
   expect(code).toBe(1);

@@ -92,7 +92,7 @@ export class Reports {
   }
 }
 
-/** An address where nobody listens. */
+/** An address without a listener. */
 export async function nowhere(): Promise<string> {
   const reports = await Reports.start();
   const { url } = reports;

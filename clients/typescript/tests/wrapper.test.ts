@@ -61,7 +61,7 @@ test("a promise resolves and rejects as before", async () => {
   expect((await event("bad_error")).error).toEqual({ name: "Error", message: "a text" });
 });
 
-test("a rejection that nobody handles stays one", async () => {
+test("an unhandled rejection stays unhandled", async () => {
   const seen: unknown[] = [];
   const others = process.listeners("unhandledRejection");
   process.removeAllListeners("unhandledRejection");
@@ -72,11 +72,11 @@ test("a rejection that nobody handles stays one", async () => {
     });
   });
   void spindle.agent("forgotten", async () => {
-    throw new Error("nobody looks");
+    throw new Error("not handled");
   })();
   await heard;
   for (const other of others) process.on("unhandledRejection", other as never);
-  expect(seen).toEqual([expect.objectContaining({ message: "nobody looks" })]);
+  expect(seen).toEqual([expect.objectContaining({ message: "not handled" })]);
 });
 
 test("a thenable that works only when asked is asked once, by the application", async () => {
@@ -138,7 +138,7 @@ test("a generator that fails fails its run, with what there was", async () => {
   expect(await event("speak_error")).toMatchObject({ output: "half a ", error: { message: "cut off" } });
 });
 
-test("what runs inside a generator belongs to it, whoever asks for the next piece", async () => {
+test("what runs inside a generator belongs to it, whichever code requests the next piece", async () => {
   const inner = spindle.tool("inner", () => 1);
   const outer = spindle.agent("outer", function* () {
     yield inner();
@@ -294,7 +294,7 @@ test("a parent may be given as a run, as an id, or as none", async () => {
   expect(await event("root_start")).not.toHaveProperty("parent_run_id");
 });
 
-test("usage, input and output may be read from a call, and their failures hurt nobody", async () => {
+test("usage, input and output may be read from a call, and their failures have no effect", async () => {
   const call = spindle.llm("call", async (secret: string, question: string) => ({ text: `${question}?`, secret }), {
     model: "m",
     input: (_, question) => ({ question }),
@@ -359,7 +359,7 @@ test("ids are cut to what the server takes, and different ones stay different", 
   expect(Buffer.byteLength(start.thread_id)).toBeLessThanOrEqual(256);
 });
 
-test("a mark without a run is told, and nothing is sent", async () => {
+test("a mark without a run is logged, and nothing is sent", async () => {
   const warnings: string[] = [];
   const telling = new Spindle({ url: reports.url, warn: (message) => warnings.push(message) });
   for (const mark of ["feedback", "saved", "unsaved"] as const) telling[mark](undefined as never, "positive");

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Place, Reader, Subject, patiently, place, record};
+use super::{Place, Reader, Subject, in_time, place, record};
 use crate::{LogError, Position};
 
 pub(super) async fn all(subject: &dyn Subject) {
     records_come_back_byte_for_byte(&*place(subject, 1).await).await;
-    one_key_is_one_partition_in_order(&*place(subject, 4).await).await;
+    one_key_is_one_partition_in_order_l2(&*place(subject, 4).await).await;
     offsets_grow_strictly_with_many_appenders(&*place(subject, 3).await).await;
-    appended_records_are_there_after_a_restart(&*place(subject, 4).await).await;
+    appended_records_are_there_after_a_restart_l1(&*place(subject, 4).await).await;
     a_dropped_append_harms_nobody(&*place(subject, 1).await).await;
     a_closed_log_refuses_appends_and_keeps_what_was_in_flight(&*place(subject, 2).await).await;
     if let Some(place) = subject.place(1, Some(256 << 10)).await {
-        a_full_log_says_so_at_once_and_takes_more_after_commits(&*place).await;
+        a_full_log_says_so_at_once_and_takes_more_after_commits_x1(&*place).await;
     }
 }
 
@@ -36,8 +36,7 @@ async fn records_come_back_byte_for_byte(place: &dyn Place) {
     assert_eq!((got[1].position, &got[1].record), (second, &empty));
 }
 
-/// (L2)
-async fn one_key_is_one_partition_in_order(place: &dyn Place) {
+async fn one_key_is_one_partition_in_order_l2(place: &dyn Place) {
     let log = place.open().await;
     let mut last: BTreeMap<String, Position> = BTreeMap::new();
     for i in 0..60 {
@@ -91,8 +90,7 @@ async fn offsets_grow_strictly_with_many_appenders(place: &dyn Place) {
     assert_eq!(read, all);
 }
 
-/// (L1)
-async fn appended_records_are_there_after_a_restart(place: &dyn Place) {
+async fn appended_records_are_there_after_a_restart_l1(place: &dyn Place) {
     let mut sent = BTreeMap::new();
     for round in 0..3 {
         let log = place.open().await;
@@ -120,7 +118,7 @@ async fn a_dropped_append_harms_nobody(place: &dyn Place) {
     let log = place.open().await;
     for i in 0..20 {
         let mut append = log.append(record("app", &format!("dropped-{i}")));
-        // Polled once, so it may be on its way; then dropped.
+        // Polled once, so it may be in flight; then dropped.
         let _ = futures::poll!(&mut append);
         drop(append);
         let kept = log.append(record("app", &format!("kept-{i}"))).await;
@@ -132,7 +130,7 @@ async fn a_dropped_append_harms_nobody(place: &dyn Place) {
         let kept = payloads.into_iter().filter(|p| p.starts_with("kept"));
         kept.collect::<Vec<_>>()
     };
-    patiently("all that was kept", async {
+    in_time("all that was kept", async {
         while kept(&reader).len() < 20 {
             reader.step().await;
         }
@@ -161,8 +159,7 @@ async fn a_closed_log_refuses_appends_and_keeps_what_was_in_flight(place: &dyn P
     log.append(record("app", "open again")).await.expect("open");
 }
 
-/// (X1)
-async fn a_full_log_says_so_at_once_and_takes_more_after_commits(place: &dyn Place) {
+async fn a_full_log_says_so_at_once_and_takes_more_after_commits_x1(place: &dyn Place) {
     let log = place.open().await;
     let mut reader = Reader::join(&*log, "g").await;
     let payload = "x".repeat(8000);
@@ -171,7 +168,7 @@ async fn a_full_log_says_so_at_once_and_takes_more_after_commits(place: &dyn Pla
         let before = kept;
         let error = loop {
             assert!(kept < 1000, "the bound is 256 KiB");
-            match patiently("an answer", log.append(record("app", &payload))).await {
+            match in_time("an answer", log.append(record("app", &payload))).await {
                 Ok(_) => kept += 1,
                 Err(error) => break error,
             }
@@ -181,7 +178,7 @@ async fn a_full_log_says_so_at_once_and_takes_more_after_commits(place: &dyn Pla
         assert!(kept > before, "room came back after the commits");
         reader.read(kept).await;
         reader.commit_all().await;
-        patiently("room after the commits", async {
+        in_time("room after the commits", async {
             loop {
                 match log.append(record("app", "probe")).await {
                     Ok(_) => break,

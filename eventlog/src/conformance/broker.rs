@@ -1,8 +1,8 @@
 //! Real Kafka brokers for tests: processes on loopback, in a folder that is removed with them.
 //!
-//! The jars come from `deploy/kafka/target/libs` (`make kafka-jars`), or from the folder that `SPINDLE_KAFKA_LIBS`
-//! names. Each broker is the child of a shell that waits on a pipe from this process: when the pipe closes, for
-//! whatever reason, the shell kills the broker. So none is left behind, not even by a test that is killed.
+//! The jars come from `deploy/kafka/target/libs` (`make kafka-jars`), or from the folder in `SPINDLE_KAFKA_LIBS`. Each
+//! broker is the child of a shell that waits on a pipe from this process: when the pipe closes, for whatever reason,
+//! the shell kills the broker. So none is left behind, not even by a test that is killed.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -19,32 +19,35 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
-/// How long a broker may take until it answers: a Java machine on a busy computer.
+/// Time for a broker to answer: a Java machine on a busy computer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Kills the broker when the pipe is closed; removes its folder as well, unless it was told to keep it.
+/// Pauses and resumes the broker by order. Kills it when the pipe closes, and removes its folder, except after `keep`.
 const KEEPER: &str = r#"
 folder=$1; shift
 "$@" </dev/null & broker=$!
-if read -r keep; then removed=; else removed=$folder; fi
+removed=$folder
+while read -r order; do case $order in
+  keep) removed=; break;;
+  pause) kill -STOP $broker;;
+  resume) kill -CONT $broker;;
+esac; done
 kill -9 $broker; wait $broker 2>/dev/null
 if [ -n "$removed" ]; then rm -rf "$removed"; rmdir "$(dirname "$removed")" 2>/dev/null; fi
 exit 0
 "#;
 
-/// How a cluster is to be.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many brokers; each is a controller as well.
+    /// Number of brokers; each is a controller as well.
     pub brokers: usize,
-    /// Further listeners of the first broker, each with a port of its own that clients are told to connect to.
+    /// Further listeners of the first broker, each with a separate port for clients.
     pub doors: Vec<Door>,
-    /// Properties of the brokers on top of those made here, and instead of them.
+    /// Properties of the brokers; they override the defaults.
     pub properties: Vec<(String, String)>,
 }
 
 impl Options {
-    /// So many brokers, as they are.
     pub fn new(brokers: usize) -> Self {
         Options {
             brokers,
@@ -54,16 +57,16 @@ impl Options {
     }
 }
 
-/// A way of its own into a broker, for a proxy of its own.
+/// A separate listener of a broker, for use behind a proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct Door {
-    /// Where the broker listens, on 127.0.0.1.
+    /// The port where the broker listens, on 127.0.0.1.
     pub port: u16,
-    /// What it tells the clients that come in here to connect to.
+    /// The port that it advertises to clients of this listener.
     pub advertised: u16,
 }
 
-/// A cluster of brokers. Ends when dropped.
+/// A cluster of brokers; ends when dropped.
 pub struct Cluster {
     nodes: Vec<Mutex<Node>>,
     folder: PathBuf,
@@ -76,18 +79,17 @@ struct Node {
 }
 
 impl Cluster {
-    /// One broker for all tests of this process. It ends with the process.
+    /// One broker for all tests of this process; ends with the process.
     pub fn shared() -> &'static Cluster {
         static SHARED: OnceLock<Cluster> = OnceLock::new();
         SHARED.get_or_init(|| Cluster::start(1))
     }
 
-    /// Starts so many brokers and waits until they answer. Blocks.
+    /// Starts brokers and waits until they answer. Blocks.
     pub fn start(brokers: usize) -> Cluster {
         Cluster::with(&Options::new(brokers))
     }
 
-    /// The same, with options.
     pub fn with(options: &Options) -> Cluster {
         let folder = tempfile::Builder::new()
             .prefix("spindle-kafka-")
@@ -134,23 +136,33 @@ impl Cluster {
         self.nodes[i].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `host:port` of each broker itself. Clients that begin here never meet a proxy.
+    /// `host:port` of each broker without a proxy.
     pub fn bootstrap(&self) -> String {
         let brokers = (0..self.nodes.len()).map(|i| format!("127.0.0.1:{}", self.port(i)));
         brokers.collect::<Vec<_>>().join(",")
     }
 
-    /// The port of a broker itself.
+    /// The port of a broker without a proxy.
     pub fn port(&self, i: usize) -> u16 {
         self.node(i).port
     }
 
-    /// Kills a broker (SIGKILL) and waits until it is dead. Blocks.
+    /// Kills a broker (SIGKILL) and waits for its end. Blocks.
     pub fn kill(&self, i: usize) {
         self.node(i).kill();
     }
 
-    /// Starts a killed broker again, and waits until all that were started answer. Blocks.
+    /// Puts a broker to sleep (SIGSTOP).
+    pub fn pause(&self, i: usize) {
+        self.node(i).order("pause");
+    }
+
+    /// Wakes a broker that sleeps.
+    pub fn resume(&self, i: usize) {
+        self.node(i).order("resume");
+    }
+
+    /// Starts a killed broker again, and waits until all started ones answer. Blocks.
     pub fn restart(&self, i: usize) {
         self.node(i).start();
         let alive = (0..self.nodes.len()).filter(|i| self.node(*i).process.is_some());
@@ -167,7 +179,7 @@ impl Cluster {
         usize::try_from(found.leader() - 1).ok()
     }
 
-    /// Adds partitions to a topic until it has so many.
+    /// Adds partitions to a topic until it has this many.
     pub async fn grow(&self, topic: &str, partitions: usize) {
         let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
             .set("bootstrap.servers", self.bootstrap())
@@ -189,12 +201,12 @@ impl Cluster {
             .expect("a client")
     }
 
-    /// Waits until so many brokers are in the cluster.
+    /// Waits until this many brokers are in the cluster.
     fn wait_for(&self, brokers: usize) {
         let client = self.client();
         let until = Instant::now() + PATIENCE;
         loop {
-            // Returns as soon as there is an answer; an error comes back at once or after this long.
+            // Returns as soon as there is an answer: an error at once, or after this long.
             let metadata = client.fetch_metadata(None, Duration::from_millis(500));
             if metadata.is_ok_and(|metadata| metadata.brokers().len() == brokers) {
                 return;
@@ -218,7 +230,7 @@ impl Drop for Cluster {
         for i in 0..self.nodes.len() {
             self.node(i).kill();
         }
-        // What cannot be removed stays in the folder for temporary files.
+        // A folder that cannot be removed stays in the temporary folder.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -235,7 +247,7 @@ impl Node {
             .arg(self.folder.join("server.properties"));
         keeper.stdin(Stdio::piped()).stdout(Stdio::null());
         keeper.stderr(log(&self.folder));
-        // A signal from the terminal shall reach this process, and the keeper through the pipe only.
+        // A signal from the terminal reaches this process, and the shell only through the pipe.
         keeper.process_group(0);
         let mut child = keeper.spawn().expect("sh can be started");
         let pipe = child.stdin.take().expect("the pipe was asked for");
@@ -244,14 +256,19 @@ impl Node {
 
     fn kill(&mut self) {
         if let Some((mut keeper, mut pipe)) = self.process.take() {
-            // Keep the folder. If the keeper is dead, so is the broker.
+            // Keeps the folder. If the shell is dead, so is the broker.
             let _ = pipe.write_all(b"keep\n");
             drop(pipe);
             let _ = keeper.wait();
         }
     }
 
-    /// The end of what the broker logged.
+    fn order(&mut self, order: &str) {
+        let (_, pipe) = self.process.as_mut().expect("the broker runs");
+        writeln!(pipe, "{order}").expect("the keeper listens");
+    }
+
+    /// The end of the broker's output.
     fn last_words(&self) -> String {
         let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -269,7 +286,7 @@ fn java(folder: &Path) -> Command {
         libs.display()
     );
     let mut java = Command::new("java");
-    // Started quickly rather than fast in the long run, and small: there may be several.
+    // Tuned for a fast start and little memory, because there may be several.
     java.args([
         "-Xms64m",
         "-Xmx384m",
@@ -339,8 +356,7 @@ background.threads=2
     text
 }
 
-/// Ports that are free now: below those that the system gives to whoever connects to somewhere, so that a broker that
-/// was killed finds its own again.
+/// Ports that are free now, below the range of outgoing connections, so that a killed broker finds its port free.
 pub fn free_ports(count: usize) -> Vec<u16> {
     let random = RandomState::new();
     // Held until all are found, so that they differ.

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Place, Reader, Subject, fetch, patiently, place, record};
+use super::{Place, Reader, Subject, fetch, in_time, place, record};
 use crate::{Delivery, Fetch, Log, LogError};
 
 pub(super) async fn all(subject: &dyn Subject) {
     a_new_group_begins_at_the_oldest_record(&*place(subject, 2).await).await;
     a_group_resumes_at_its_commit(&*place(subject, 1).await).await;
     what_is_not_committed_comes_again(&*place(subject, 2).await).await;
-    commits_never_move_backwards(&*place(subject, 1).await).await;
+    commits_never_move_backwards_p1(&*place(subject, 1).await).await;
     groups_are_independent(&*place(subject, 1).await).await;
     lag_is_the_distance_to_the_end(&*place(subject, 2).await).await;
     a_fetch_is_bounded_but_never_empty(&*place(subject, 1).await).await;
@@ -67,8 +67,7 @@ async fn what_is_not_committed_comes_again(place: &dyn Place) {
     }
 }
 
-/// (P1)
-async fn commits_never_move_backwards(place: &dyn Place) {
+async fn commits_never_move_backwards_p1(place: &dyn Place) {
     let log = place.open().await;
     append(&*log, 0..10).await;
     let mut reader = Reader::join(&*log, "g").await;
@@ -77,7 +76,7 @@ async fn commits_never_move_backwards(place: &dyn Place) {
         got.iter().map(|stored| stored.position.offset).collect()
     };
     reader.member.commit(0, offsets[7]).await.expect("commit");
-    // Whether it is an error is the implementation's choice; that it does not move is not.
+    // Whether this is an error is the implementation's choice; that the offset does not move is not.
     let _ = reader.member.commit(0, offsets[2]).await;
     let lag = log.lag("g").await.expect("lag");
     assert_eq!(lag[0].committed, offsets[7]);
@@ -127,7 +126,7 @@ async fn a_fetch_is_bounded_but_never_empty(place: &dyn Place) {
             max_bytes,
             max_wait: Duration::from_millis(50),
         };
-        let count = patiently("records", async {
+        let count = in_time("records", async {
             loop {
                 if let Delivery::Records(records) = member.next(fetch).await.expect("next") {
                     break records.len();
@@ -142,7 +141,7 @@ async fn a_fetch_is_bounded_but_never_empty(place: &dyn Place) {
 async fn an_idle_member_is_told_so_and_woken_by_an_append(place: &dyn Place) {
     let log = place.open().await;
     let mut reader = Reader::join(&*log, "g").await;
-    patiently("idle", async {
+    in_time("idle", async {
         while !matches!(reader.step().await, Delivery::Idle) {}
     })
     .await;
@@ -151,7 +150,7 @@ async fn an_idle_member_is_told_so_and_woken_by_an_append(place: &dyn Place) {
         max_wait: super::PATIENCE * 2,
         ..fetch()
     };
-    let (delivery, ()) = patiently("the appended record", async {
+    let (delivery, ()) = in_time("the appended record", async {
         futures::join!(reader.member.next(patient), append(&*log, 0..1))
     })
     .await;

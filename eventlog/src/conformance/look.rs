@@ -1,11 +1,11 @@
-//! Checks of what belongs to no group: readers, bounds, and appending to a partition of one's choice.
+//! Checks without a group: readers, bounds, and appends to a chosen partition.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Place, Reader, Subject, fetch, patiently, place, record};
+use super::{Place, Reader, Subject, fetch, in_time, place, record};
 use crate::{Fetch, Lease, Log, LogError, Position, StoredRecord, partition_of};
 
 pub(super) async fn all(subject: &dyn Subject) {
@@ -41,7 +41,7 @@ async fn begins(log: &dyn Log) -> Vec<Position> {
 /// Reads this many, and checks that each partition is in order.
 async fn read(reader: &mut dyn crate::Reader, count: usize) -> Vec<StoredRecord> {
     let mut got: Vec<StoredRecord> = Vec::new();
-    patiently(&format!("{count} records of a reader"), async {
+    in_time(&format!("{count} records of a reader"), async {
         while got.len() < count {
             got.extend(reader.next(fetch()).await.expect("next"));
         }
@@ -99,7 +99,7 @@ async fn a_record_over_the_limit_is_refused_and_one_below_is_kept(place: &dyn Pl
         }
         other => panic!("{other:?}"),
     }
-    // What a log adds to a record is less than this.
+    // A log adds less than this to a record.
     large.payload.truncate(limit - 1024);
     let at = log.append(large.clone()).await.expect("append");
     let mut reader = log.reader(vec![at]).await.expect("reader");
@@ -165,13 +165,13 @@ async fn a_reader_waits_for_what_comes(place: &dyn Place) {
         offset: bounds.end,
     });
     let mut reader = log.reader(ends.collect()).await.expect("reader");
-    let nothing = patiently("the end of a wait", reader.next(fetch())).await;
+    let nothing = in_time("the end of a wait", reader.next(fetch())).await;
     assert!(nothing.expect("next").is_empty());
     let patient = Fetch {
         max_wait: super::PATIENCE * 2,
         ..fetch()
     };
-    let (got, positions) = patiently("the appended record", async {
+    let (got, positions) = in_time("the appended record", async {
         futures::join!(reader.next(patient), append(&*log, 10..11))
     })
     .await;
@@ -231,7 +231,7 @@ async fn a_lease_is_held_while_partitions_are(place: &dyn Place) {
             Lease::Until(end) => assert!(end > Instant::now(), "it has ended already"),
         }
     }
-    // Asking for it commits nothing new.
+    // Asking for the lag commits nothing new.
     let lag = log.lag("g").await.expect("lag");
     let behind: u64 = lag.iter().map(|lag| lag.end - lag.committed).sum();
     assert_eq!(behind, positions.len() as u64);

@@ -10,28 +10,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What the network between the two does.
+/// State of the network between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Carries everything.
     Whole,
-    /// Connections break and new ones are closed at once: a program that died, a rule that refuses.
+    /// Connections break and new ones are closed at once: a program that died, a rule that rejects.
     Refused,
-    /// Nothing arrives and nothing is said: a cable that was pulled. What was sent meanwhile arrives afterwards on
-    /// connections that both ends still hold, as it does when the cable is back.
+    /// Nothing arrives: a cable that was pulled. What was sent meanwhile arrives afterwards on connections that both
+    /// ends still hold, as when the cable is back.
     Silent,
 }
 
-/// A proxy in front of one port of loopback. Ends when dropped.
+/// A proxy in front of one port of loopback; ends when dropped.
 pub struct Proxy {
-    /// Where it listens.
     pub address: SocketAddr,
     network: Arc<watch::Sender<Network>>,
     listening: tokio::task::JoinHandle<()>,
 }
 
 impl Proxy {
-    /// Listens on a free port of loopback, in front of this one.
+    /// Listens on a free port of loopback, in front of `port`.
     pub async fn to(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -45,12 +43,11 @@ impl Proxy {
         }
     }
 
-    /// Changes the network.
     pub fn set(&self, network: Network) {
         self.network.send_replace(network);
     }
 
-    /// The network is as told for so long, then whole again.
+    /// Sets the network for some time, then whole again.
     pub async fn disturb(&self, network: Network, time: Duration) {
         self.set(network);
         tokio::time::sleep(time).await;
@@ -106,7 +103,7 @@ async fn carry(client: TcpStream, target: SocketAddr, mut network: watch::Receiv
     }
 }
 
-/// Copies until the end of the stream, a breath behind whatever the network does.
+/// Copies until the end of the stream, as the network allows.
 async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -126,7 +123,7 @@ async fn copy(
     let _ = to.shutdown().await;
 }
 
-/// Waits out a silence.
+/// Waits for the end of a silence.
 async fn whole(network: &mut watch::Receiver<Network>) {
     // An error is the end of the proxy, which ends this task as well.
     let _ = network.wait_for(|now| *now != Network::Silent).await;

@@ -1,14 +1,15 @@
-//! Checks of members coming and going.
+//! Checks of members that join and leave.
 
 use std::collections::BTreeSet;
 
-use super::{Place, Reader, Subject, patiently, place, record};
+use super::{Place, Reader, Subject, in_time, place, record};
 use crate::{Delivery, Log, LogError, Position};
 
 pub(super) async fn all(subject: &dyn Subject) {
     a_second_member_takes_over_half(&*place(subject, 4).await).await;
     a_revoked_member_may_commit_until_it_comes_back(&*place(subject, 2).await).await;
     three_members_share_and_nothing_is_lost(&*place(subject, 6).await).await;
+    partitions_added_while_a_revocation_waits_are_shared_out(&*place(subject, 4).await).await;
 }
 
 async fn append(log: &dyn Log, range: std::ops::Range<usize>) {
@@ -20,9 +21,9 @@ async fn append(log: &dyn Log, range: std::ops::Range<usize>) {
     }
 }
 
-/// Steps all members in turn until they own this many partitions each.
+/// Steps all members in turn until each owns this many partitions.
 async fn settle(readers: &mut [&mut Reader], counts: &[usize]) {
-    patiently(&format!("a share of {counts:?}"), async {
+    in_time(&format!("a share of {counts:?}"), async {
         loop {
             for reader in readers.iter_mut() {
                 reader.step().await;
@@ -58,14 +59,14 @@ async fn a_second_member_takes_over_half(place: &dyn Place) {
     let mut two = Reader::join(&*log, "g").await;
     settle(&mut [&mut one, &mut two], &[2, 2]).await;
     append(&*log, 48..96).await;
-    patiently("the new records at both", async {
+    in_time("the new records at both", async {
         while one.got.len() + two.got.len() < 96 {
             one.step().await;
             two.step().await;
         }
     })
     .await;
-    // Everything was committed before the rebalance, so nothing comes twice.
+    // Everything was committed before the rebalance, so nothing is delivered twice.
     let all: BTreeSet<Position> = one.got.iter().chain(&two.got).map(|s| s.position).collect();
     assert_eq!(all.len(), 96);
     assert!(!two.got.is_empty());
@@ -80,7 +81,7 @@ async fn a_revoked_member_may_commit_until_it_comes_back(place: &dyn Place) {
     let mut one = Reader::join(&*log, "g").await;
     one.read(24).await;
     let mut two = Reader::join(&*log, "g").await;
-    let revoked = patiently("a revocation", async {
+    let revoked = in_time("a revocation", async {
         loop {
             let (delivery, _) = futures::join!(one.step(), two.step());
             if let Delivery::Revoked(partitions) = delivery {
@@ -120,15 +121,20 @@ async fn three_members_share_and_nothing_is_lost(place: &dyn Place) {
     append(&*log, 120..180).await;
     let mut four = Reader::join(&*log, "g").await;
     settle(&mut [&mut one, &mut three, &mut four], &[2, 2, 2]).await;
-    // Whatever was delivered to whom: what nobody committed is still to come for the present owners.
+    // Uncommitted records are delivered to the current owners again.
+    consume(&*log, &mut [&mut one, &mut three, &mut four]).await;
+}
+
+/// Steps all members until they have everything, and commits it: no partition is left out.
+async fn consume(log: &dyn Log, readers: &mut [&mut Reader]) {
     let ends: Vec<u64> = {
         let lag = log.lag("g").await.expect("lag");
         lag.iter().map(|lag| lag.end).collect()
     };
-    patiently("everything to the end", async {
+    in_time("everything to the end", async {
         loop {
             let mut done = true;
-            for reader in [&mut one, &mut three, &mut four] {
+            for reader in readers.iter_mut() {
                 reader.step().await;
                 done &= reader
                     .own
@@ -141,9 +147,33 @@ async fn three_members_share_and_nothing_is_lost(place: &dyn Place) {
         }
     })
     .await;
-    for reader in [&mut one, &mut three, &mut four] {
+    for reader in readers {
         reader.commit_all().await;
     }
     let lag = log.lag("g").await.expect("lag");
     assert!(lag.iter().all(|lag| lag.committed == lag.end), "{lag:?}");
+}
+
+async fn partitions_added_while_a_revocation_waits_are_shared_out(place: &dyn Place) {
+    let log = place.open().await;
+    append(&*log, 0..48).await;
+    let mut one = Reader::join(&*log, "g").await;
+    one.own(4).await;
+    let mut two = Reader::join(&*log, "g").await;
+    in_time("a revocation", async {
+        loop {
+            let (delivery, _) = futures::join!(one.step(), two.step());
+            if let Delivery::Revoked(_) = delivery {
+                break;
+            }
+        }
+    })
+    .await;
+    if !place.grow(&*log, 6).await {
+        return;
+    }
+    append(&*log, 48..96).await;
+    let mut three = Reader::join(&*log, "g").await;
+    settle(&mut [&mut one, &mut two, &mut three], &[2, 2, 2]).await;
+    consume(&*log, &mut [&mut one, &mut two, &mut three]).await;
 }

@@ -1,47 +1,29 @@
-//! The thread that makes commits durable, many in one transaction, and removes what nobody needs any more.
+//! The thread that makes commits durable, many in one transaction, and removes segments that no group needs any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
+use super::commands::{CommitterCommand, Reply, WriterCommand};
 use super::cursors::{Cursors, Update};
 use super::ledger::Ledger;
-use super::writer::{self, again};
 use crate::{LogError, Position};
 
-/// Commits that may wait. Members await their commit, so this is about the number of members.
+/// Queued commits. Members await their commit, so this is about the number of members.
 pub(crate) const QUEUE_LEN: usize = 1024;
 
-/// Answer to a command.
-pub(crate) type Reply = oneshot::Sender<Result<(), LogError>>;
-
-/// What the committer is asked.
-pub(crate) enum Command {
-    /// The group wants this position next.
-    Commit(String, Position, Reply),
-    /// Begin this group at the oldest record.
-    Register(String, Reply),
-    /// Forget this group and its commits.
-    Forget(String, Reply),
-    /// Close idle files and trim.
-    Tidy,
-    /// Nothing is appended any more: note where the log ends, and answer when everything before this is done.
-    Close(Reply),
-}
-
-/// The state of the thread.
 pub(crate) struct Committer {
     ledger: Arc<Ledger>,
     cursors: Cursors,
-    appends: mpsc::WeakSender<writer::Command>,
+    appends: mpsc::WeakSender<WriterCommand>,
 }
 
 impl Committer {
     pub(crate) fn new(
         ledger: Arc<Ledger>,
         cursors: Cursors,
-        appends: mpsc::WeakSender<writer::Command>,
+        appends: mpsc::WeakSender<WriterCommand>,
     ) -> Self {
         Committer {
             ledger,
@@ -50,8 +32,8 @@ impl Committer {
         }
     }
 
-    /// Runs until every sender is gone.
-    pub(crate) fn run(mut self, mut queue: mpsc::Receiver<Command>) {
+    /// Runs until every sender is dropped.
+    pub(crate) fn run(mut self, mut queue: mpsc::Receiver<CommitterCommand>) {
         let mut commands = Vec::new();
         self.cursors.note_open();
         loop {
@@ -68,32 +50,32 @@ impl Committer {
             if self.ledger.wants_roll()
                 && let Some(appends) = self.appends.upgrade()
             {
-                // If its queue is full, the next commit asks again.
-                let _ = appends.try_send(writer::Command::Roll);
+                // If its queue is full, the next commit tries again.
+                let _ = appends.try_send(WriterCommand::Roll);
             }
         }
     }
 
-    fn handle(&mut self, commands: &mut Vec<Command>) {
+    fn handle(&mut self, commands: &mut Vec<CommitterCommand>) {
         let mut commits: BTreeMap<(String, u32), u64> = BTreeMap::new();
         let mut replies = Vec::new();
         for command in commands.drain(..) {
             match command {
-                Command::Commit(group, next, reply) => {
+                CommitterCommand::Commit(group, next, reply) => {
                     let offset = commits.entry((group, next.partition)).or_insert(0);
                     *offset = (*offset).max(next.offset);
                     replies.push(reply);
                 }
-                Command::Close(reply) => {
+                CommitterCommand::Close(reply) => {
                     self.cursors.note_ended(self.ledger.ends());
                     replies.push(reply);
                 }
-                Command::Tidy => {}
-                Command::Register(group, reply) => {
+                CommitterCommand::Tidy => {}
+                CommitterCommand::Register(group, reply) => {
                     self.flush(&mut commits, &mut replies);
                     let _ = reply.send(self.register(&group));
                 }
-                Command::Forget(group, reply) => {
+                CommitterCommand::Forget(group, reply) => {
                     self.flush(&mut commits, &mut replies);
                     let done = self.cursors.write(&[Update::Forget(group.clone())]);
                     if done.is_ok() {
@@ -106,11 +88,10 @@ impl Committer {
         self.flush(&mut commits, &mut replies);
     }
 
-    /// Makes the commits durable and answers.
     fn flush(&self, commits: &mut BTreeMap<(String, u32), u64>, replies: &mut Vec<Reply>) {
         let mut updates: BTreeMap<String, Vec<Position>> = BTreeMap::new();
         for ((group, partition), offset) in std::mem::take(commits) {
-            // Never backwards, and never beyond what there is.
+            // Never backwards, and never beyond the end.
             let offset = offset.min(self.ledger.end(partition));
             if self.ledger.knows(&group) && offset > self.ledger.committed(&group, partition) {
                 updates
@@ -138,8 +119,8 @@ impl Committer {
             }
         }
         for reply in replies.drain(..) {
-            // A dropped commit: nobody wants to know.
-            let _ = reply.send(done.as_ref().map_err(again).copied());
+            // The commit may have been dropped.
+            let _ = reply.send(done.as_ref().map_err(LogError::duplicate).copied());
         }
     }
 

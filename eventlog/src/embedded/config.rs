@@ -4,35 +4,34 @@ use std::path::PathBuf;
 
 use crate::LogError;
 
-/// How the embedded log keeps its records. The defaults suit a server of two cores with a local disk.
+/// The defaults suit a server of two cores with a local disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddedConfig {
-    /// The folder of the log. Made if it is not there. One process at a time.
+    /// The folder of the log, created if it does not exist. One process at a time.
     pub folder: PathBuf,
-    /// How many partitions (default 8). Fixed when the folder is made: another number later is refused, because
-    /// keys would change their partition.
+    /// Number of partitions (default 8). Fixed when the folder is created: opening it with another number fails,
+    /// because keys would change their partition.
     pub partitions: u32,
-    /// Bound on disk (default 16 GiB): an append that would go over it is answered with [`LogError::Full`] at once.
-    /// Counted in what a record takes in its file, padding included.
+    /// Bound on disk (default 16 GiB): an append that would exceed it fails with [`LogError::Full`] at once. Counts
+    /// what a record takes in its file, padding included.
     pub max_bytes: u64,
-    /// A segment file is closed at this size and the next one begun (default 256 MiB). A segment is removed as a
-    /// whole once every group has committed past it. At most a quarter of `max_bytes` is used.
+    /// A segment file is closed at this size and the next one begun (default 256 MiB). A segment is removed as a whole
+    /// once every group has committed past it. At most a quarter of `max_bytes` is used.
     pub segment_bytes: u64,
-    /// A record over this size is refused with [`LogError::TooLarge`] (default 16 MiB).
+    /// A larger record fails with [`LogError::TooLarge`] (default 16 MiB).
     pub max_record_bytes: usize,
-    /// Records waiting to be made durable (default 64 MiB); beyond it, [`LogError::Full`].
+    /// Records that are not yet durable (default 64 MiB); beyond it, [`LogError::Full`].
     pub max_in_flight_bytes: usize,
-    /// At most this much goes into one write and one `fdatasync` (default 8 MiB).
+    /// Upper bound on one write with one `fdatasync` (default 8 MiB).
     pub max_group_bytes: usize,
-    /// Records just appended are kept in memory for the members that read right behind (default 64 MiB), no longer
-    /// than until they have been delivered, and not at all while there is no member.
+    /// Memory for recent records, for members that read right behind (default 64 MiB). Records are dropped once
+    /// delivered, and not kept at all while there is no member.
     pub max_tail_bytes: usize,
-    /// Pages of one open segment kept in memory by the store (default 4 MiB); at most three segments are open.
+    /// Page cache of one open segment in the store (default 4 MiB); at most three segments are open.
     pub page_cache_bytes: usize,
 }
 
 impl EmbeddedConfig {
-    /// The defaults, in this folder.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         EmbeddedConfig {
             folder: folder.into(),
@@ -62,7 +61,6 @@ impl EmbeddedConfig {
         Err(LogError::Settings(fault.to_owned()))
     }
 
-    /// Size at which a segment is closed.
     pub(crate) fn segment_limit(&self) -> u64 {
         self.segment_bytes.min(self.max_bytes / 4)
     }

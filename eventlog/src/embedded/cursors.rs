@@ -1,4 +1,4 @@
-//! What each group has committed, durable, in a small store file of its own.
+//! Committed offsets of each group, durable, in a small store file.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,20 @@ use super::gaps::Noted;
 use super::store::{Store, Surroundings, log_error};
 use crate::{LogError, Position};
 
-/// (group, partition) to the next offset wanted.
+/// (group, partition) to the next offset.
 const COMMITTED: TableDefinition<(&str, u32), u64> = TableDefinition::new("committed");
 const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("about");
 const PARTITIONS: &str = "partitions";
-/// Partition to where the log ended when it was closed in order; empty while it is open.
+/// Partition to where the log ended when it was closed cleanly; empty while it is open.
 const ENDED: TableDefinition<u32, u64> = TableDefinition::new("ended");
-/// Number of the newest segment that was noted. It may be older than the newest that there is, never newer.
+/// Number of the newest recorded segment. It may be older than the newest segment, never newer.
 const NEWEST: &str = "newest_segment";
 const FORMAT: &str = "format";
 const FORMAT_NOW: u64 = 1;
 
-/// Name of the file.
 pub(crate) const FILE: &str = "groups";
 
-/// The next offset each group wants, per partition.
+/// The next offset of each group, by partition.
 pub(crate) type Committed = BTreeMap<String, Vec<u64>>;
 
 /// The file with the commits.
@@ -33,7 +32,7 @@ pub(crate) struct Cursors {
     noted: Noted,
 }
 
-/// What the file says.
+/// Contents of the file.
 struct Loaded {
     format: u64,
     made_with: u64,
@@ -41,20 +40,19 @@ struct Loaded {
     committed: Committed,
 }
 
-/// A change of the cursors.
 pub(crate) enum Update {
-    /// A group and its cursors, as they shall be.
+    /// A group with its new offsets.
     Set(String, Vec<Position>),
-    /// A group that is no more.
+    /// A group that was removed.
     Forget(String),
-    /// There is a segment with this number.
+    /// A segment with this number exists.
     Newest(u64),
-    /// The log ends here, and nothing is appended any more; without offsets it goes on.
+    /// The log ends here, and nothing is appended any more; without offsets it is open again.
     Ended(Vec<u64>),
 }
 
 impl Cursors {
-    /// Opens the file, or makes it for this number of partitions.
+    /// Opens the file, or creates it for this number of partitions.
     pub(crate) fn open(
         around: Surroundings,
         partitions: u32,
@@ -136,19 +134,19 @@ impl Cursors {
         })
     }
 
-    /// What is noted of the segments.
+    /// What the file records about the segments.
     pub(crate) fn noted(&self) -> &Noted {
         &self.noted
     }
 
-    /// Notes that the log goes on: where it once ended says nothing any more.
+    /// Records that the log is open: its former end is no longer valid.
     pub(crate) fn note_open(&mut self) {
         if self.noted.ended.is_some() && self.write(&[Update::Ended(Vec::new())]).is_ok() {
             self.noted.ended = None;
         }
     }
 
-    /// Notes where the log ends, because it is being closed.
+    /// Records where the log ends, because it is being closed.
     pub(crate) fn note_ended(&mut self, ends: Vec<u64>) {
         match self.write(&[Update::Ended(ends.clone())]) {
             Ok(()) => self.noted.ended = Some(ends),
@@ -156,14 +154,14 @@ impl Cursors {
         }
     }
 
-    /// Notes that there is a segment with this number, once.
+    /// Records that a segment with this number exists, once.
     pub(crate) fn note_newest(&mut self, id: u64) {
         if self.noted.newest.is_some_and(|newest| newest >= id) {
             return;
         }
         match self.write(&[Update::Newest(id)]) {
             Ok(()) => self.noted.newest = Some(id),
-            // The next commit notes it: until then its loss would not be seen.
+            // The next commit records it: until then its loss would go unnoticed.
             Err(error) => tracing::debug!(%error, "cannot note the newest segment yet"),
         }
     }

@@ -1,4 +1,4 @@
-//! The files under the log: a folder of the file system, or whatever a test puts in its place.
+//! The files under the log: a folder of the file system, or a test's replacement.
 
 use std::fmt::Debug;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -15,25 +15,24 @@ use redb::backends::FileBackend;
 use super::metrics::Metrics;
 use crate::LogError;
 
-/// A flat folder of files, as the log needs it. Names are plain file names.
+/// A flat folder of files. Names are plain file names.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Opens a file for reading and writing, an empty one if it is not there.
+    /// Opens a file for reading and writing; creates an empty one if it does not exist.
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// The names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Gives a file another name, in place of a file that may have had it. Not durable before [`Disk::sync`].
+    /// Renames a file, replacing an existing one. Not durable before [`Disk::sync`].
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file. Not durable before [`Disk::sync`].
+    /// Not durable before [`Disk::sync`].
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes the names durable.
+    /// Makes the directory entries durable.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Mode of the files: they hold what was reported, so only the user of the process reads them.
+/// Mode of the files: they contain reported data, so only the user of the process may read them.
 const PRIVATE: u32 = 0o600;
 
 /// A folder of the file system, locked for this process.
@@ -45,7 +44,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder if need be and locks it.
+    /// Creates the folder if needed, and locks it.
     pub(crate) fn lock(path: &Path) -> Result<Self, LogError> {
         let failed = |what: &str, error: io::Error| {
             LogError::Unavailable(format!("{what} {}: {error}", path.display()))
@@ -113,8 +112,7 @@ impl Disk for Folder {
     }
 }
 
-/// A file that counts its syncs, and remembers whether one failed: after that, what the cache shows of the file
-/// need not be what is on the disk.
+/// A file that counts its syncs, and remembers whether one failed: after that, the page cache may differ from the disk.
 #[derive(Debug)]
 pub(crate) struct Metered {
     inner: Box<dyn StorageBackend>,

@@ -1,4 +1,4 @@
-//! A record as bytes: what a row of a segment holds.
+//! The encoding of a record: a row of a segment.
 //!
 //! `checksum u64 | version u8 | headers u16 | key u32 | (name u16, value u32)* | key | (name, value)* | payload`,
 //! numbers little-endian. The checksum is the XXH3 of everything after it. The payload comes last and takes the rest,
@@ -14,7 +14,7 @@ const CHECKSUM: usize = 8;
 const FIXED: usize = CHECKSUM + 1 + 2 + 4;
 const PER_HEADER: usize = 2 + 4;
 
-/// How many bytes the record takes as a frame; an error when a part of it cannot be told in its length field.
+/// Bytes of the encoded record; fails when a part is too long for its length field.
 pub(crate) fn frame_len(record: &Record) -> Result<usize, LogError> {
     let too_large = |bytes: usize, limit: usize| LogError::TooLarge { bytes, limit };
     if record.headers.len() > usize::from(u16::MAX) {
@@ -33,7 +33,7 @@ pub(crate) fn frame_len(record: &Record) -> Result<usize, LogError> {
     Ok(len)
 }
 
-/// What a frame takes in its file: the store keeps a large value in a block of a power of two of its page size.
+/// Bytes of a frame in its file: the store keeps a large value in a block of a power of two of its page size.
 pub(crate) fn disk_len(frame_len: usize) -> u64 {
     (frame_len as u64 + 64).next_power_of_two().max(4096)
 }
@@ -45,7 +45,7 @@ pub(crate) fn write_frame(record: &Record, frame: &mut [u8]) {
         frame[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     };
-    // Every length was checked by `frame_len`.
+    // `frame_len` has checked every length.
     put(&[VERSION]);
     put(&(record.headers.len() as u16).to_le_bytes());
     put(&(record.key.len() as u32).to_le_bytes());
@@ -63,7 +63,7 @@ pub(crate) fn write_frame(record: &Record, frame: &mut [u8]) {
     frame[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Reads a frame back; `None` when it is not what was written.
+/// Decodes a frame; `None` if it is damaged.
 pub(crate) fn read_frame(frame: &Bytes) -> Option<Record> {
     let (checksum, _) = frame.split_first_chunk::<CHECKSUM>()?;
     if xxh3_64(&frame[CHECKSUM..]) != u64::from_le_bytes(*checksum) {
@@ -157,5 +157,18 @@ mod tests {
             prop_assert_eq!(read_frame(&Bytes::from(changed)), None);
             prop_assert_eq!(read_frame(&Bytes::copy_from_slice(&frame[..at])), None);
         }
+    }
+
+    #[test]
+    fn a_frame_has_the_bytes_that_segments_hold() {
+        let header =
+            |name: &str, value: &'static [u8]| (name.to_owned(), Bytes::from_static(value));
+        let record = Record {
+            key: Bytes::from_static(b"acme/main"),
+            headers: vec![header("v", b"1"), header("empty", b"")],
+            payload: Bytes::from_static(b"{\"events\":[]}"),
+        };
+        let golden = crate::golden::check("log_frame.1.bin", &framed(&record));
+        assert_eq!(read_frame(&Bytes::from(golden)), Some(record));
     }
 }

@@ -1,43 +1,42 @@
-//! Segments that are missing, and which records went with them.
+//! Detection of missing segments and the records lost with them.
 //!
-//! Numbers of segments have no gaps, but for the oldest ones, which are removed once every group has committed past
-//! them. So a missing number is a file that was removed by something else. Gaps between offsets alone prove nothing:
-//! offsets of failed appends are not given again. Each segment therefore keeps where the log ended when it was made, and
-//! what lies between that and the end of the segment before it is lost, unless every group had committed it.
+//! Numbers of segments have no gaps, except at the start, where segments are removed once every group has committed
+//! past them. So a missing number is a file that something else removed. Gaps between offsets alone prove nothing:
+//! offsets of failed appends are not assigned again. So each segment stores where the log ended when it was created,
+//! and the range between that and the end of the segment before it is lost, unless every group had committed it.
 
 use std::fmt::{self, Display};
 use std::ops::{Range, RangeInclusive};
 
-/// What a segment tells of the log.
+/// The range of a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Extent {
     pub(crate) id: u64,
-    /// Per partition, where the log ended when the segment was made; `None` in those of earlier versions.
+    /// By partition, where the log ended when the segment was created; `None` in segments of earlier versions.
     pub(crate) preceded: Option<Vec<u64>>,
-    /// Per partition, the first offset that may be in the segment.
+    /// By partition, the first offset that may be in the segment.
     pub(crate) base: Vec<u64>,
-    /// Per partition, the offset after the last acknowledged one.
+    /// By partition, the offset after the last acknowledged one.
     pub(crate) ends: Vec<u64>,
 }
 
-/// Records that were accepted, not processed by every group, and are not there any more.
+/// Records that were accepted, not processed by every group, and are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Numbers of the segments that are missing.
     pub segments: RangeInclusive<u64>,
-    /// The offsets that are missing, by partition. Empty where the newest segments are missing and the log was not
-    /// closed in order: nothing that is left says where they ended.
+    /// The missing offsets, by partition. Empty where the newest segments are missing and the log was not closed
+    /// cleanly: then nothing says where they ended.
     pub offsets: Vec<(u32, Range<u64>)>,
 }
 
 impl Loss {
-    /// How many records are missing at most; `None` when that is not known.
+    /// Upper bound on the number of missing records; `None` if unknown.
     pub fn records(&self) -> Option<u64> {
         let lengths = self.offsets.iter().map(|(_, lost)| lost.end - lost.start);
         (!self.offsets.is_empty()).then(|| lengths.sum())
     }
 
-    /// The offsets, those of a few partitions: enough to look for them.
+    /// The offsets of a few partitions, as text for an operator.
     pub(crate) fn places(&self) -> String {
         const SHOWN_MAX: usize = 8;
         let places = self.offsets.iter().take(SHOWN_MAX);
@@ -71,16 +70,16 @@ impl Display for Loss {
     }
 }
 
-/// What is noted beside the segments.
+/// What is recorded outside of the segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
-    /// Number of the newest segment. There may be a newer one, written to a moment before a crash.
+    /// Number of the newest recorded segment. A newer one may exist, created a moment before a crash.
     pub(crate) newest: Option<u64>,
-    /// Per partition, where the log ended when it was closed in order; `None` after a crash.
+    /// By partition, where the log ended when it was closed cleanly; `None` after a crash.
     pub(crate) ended: Option<Vec<u64>>,
 }
 
-/// What is lost, given the segments that are there, oldest first, and where the slowest group stands.
+/// The losses, given the segments that exist, oldest first, and the commits of the slowest group.
 pub(crate) fn find(extents: &[Extent], floor: &[u64], noted: &Noted) -> Vec<Loss> {
     let mut losses = Vec::new();
     let mut covered = floor.to_vec();
@@ -89,7 +88,7 @@ pub(crate) fn find(extents: &[Extent], floor: &[u64], noted: &Noted) -> Vec<Loss
         if extent.id > next_id {
             let ended = match (&extent.preceded, at) {
                 (Some(preceded), _) => Some(preceded),
-                // The first one's base may lie beyond failed appends: no proof.
+                // The first one's base may be beyond failed appends: no proof.
                 (None, 0) => None,
                 (None, _) => Some(&extent.base),
             };
@@ -118,7 +117,7 @@ pub(crate) fn find(extents: &[Extent], floor: &[u64], noted: &Noted) -> Vec<Loss
     losses
 }
 
-/// Offsets from `covered` to `ended`, by partition, where there are any.
+/// The non-empty ranges from `covered` to `ended`, by partition.
 fn between(covered: &[u64], ended: &[u64]) -> Vec<(u32, Range<u64>)> {
     let pairs = (0u32..).zip(covered.iter().zip(ended));
     let lost = pairs.filter(|(_, (covered, ended))| covered < ended);

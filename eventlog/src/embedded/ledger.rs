@@ -1,4 +1,4 @@
-//! What the threads and the members of one embedded log share.
+//! The state shared by the threads and the members of one embedded log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,12 +9,13 @@ use tokio::sync::watch;
 use super::config::EmbeddedConfig;
 use super::cursors::Committed;
 use super::gaps::Loss;
+use super::opening::Opened;
 use super::segment::Segment;
 use super::store::Surroundings;
 use super::tail::Tail;
 use crate::{LogError, Position, StoredRecord};
 
-/// The shared parts. Locks are held for moments, never over a call of the store.
+/// Locks are held for moments, never over a call of the store.
 pub(crate) struct Ledger {
     pub(crate) config: EmbeddedConfig,
     pub(crate) around: Surroundings,
@@ -23,9 +24,9 @@ pub(crate) struct Ledger {
     state: Mutex<State>,
     /// Oldest first; the last one is written to.
     segments: RwLock<Vec<Arc<Segment>>>,
-    /// What was missing when the log was opened.
+    /// Losses found when the log was opened.
     pub(crate) losses: Vec<Loss>,
-    /// Taken for the whole of a trim: one at a time.
+    /// Held during a trim: one at a time.
     trimming: Mutex<()>,
     pub(crate) disk_bytes: AtomicU64,
     in_flight_bytes: AtomicUsize,
@@ -33,7 +34,7 @@ pub(crate) struct Ledger {
 }
 
 struct State {
-    /// Per partition, the offset after the last durable record.
+    /// By partition, the offset after the last durable record.
     ends: Vec<u64>,
     groups: BTreeMap<String, GroupState>,
     tail: Tail,
@@ -41,12 +42,12 @@ struct State {
 
 struct GroupState {
     committed: Vec<u64>,
-    /// What the members have been handed, from where they began.
+    /// What was delivered to members, from where they began.
     delivered: Vec<u64>,
     members: usize,
 }
 
-/// Room in the bounds, given back when dropped.
+/// Room in the bounds; released when dropped.
 pub(crate) struct Permit {
     ledger: Arc<Ledger>,
     bytes: usize,
@@ -71,10 +72,11 @@ impl Ledger {
     pub(crate) fn new(
         config: EmbeddedConfig,
         around: Surroundings,
-        segments: Vec<Arc<Segment>>,
+        opened: Opened,
         committed: Committed,
-        (losses, changed): (Vec<Loss>, watch::Sender<u64>),
+        changed: watch::Sender<u64>,
     ) -> Self {
+        let Opened { segments, losses } = opened;
         let ends = segments.last().map(|s| s.ends()).unwrap_or_default();
         let groups = committed.into_iter().map(|(name, committed)| {
             let group = GroupState {
@@ -134,11 +136,11 @@ impl Ledger {
         self.measure();
     }
 
-    /// Takes room for a record, or says that there is none.
+    /// Takes room for a record; fails if there is none.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize, disk: u64) -> Result<Permit, LogError> {
         let in_flight = self.in_flight_bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
         let coming = self.in_flight_disk_bytes.fetch_add(disk, Ordering::AcqRel) + disk;
-        // From here on the permit gives back what was added.
+        // From here on the permit releases what was added.
         let permit = Permit {
             ledger: Arc::clone(self),
             bytes,
@@ -161,7 +163,7 @@ impl Ledger {
         Ok(permit)
     }
 
-    /// Makes records that are durable visible. They come in the order of their offsets.
+    /// Makes durable records visible. Records come in the order of their offsets.
     pub(crate) fn publish(&self, ends: &[u64], records: impl Iterator<Item = StoredRecord>) {
         let mut state = self.state();
         state.ends.clone_from_slice(ends);
@@ -182,7 +184,7 @@ impl Ledger {
         self.wake();
     }
 
-    /// What the tail has from here on; `Err` with the end of the partition when it must come from a file.
+    /// Records of the tail from this position on; `None` if they have to come from a file.
     pub(crate) fn read_tail(&self, from: Position, max_bytes: usize) -> Option<Vec<StoredRecord>> {
         let state = self.state();
         let end = state.ends.get(from.partition as usize).copied();
@@ -192,7 +194,7 @@ impl Ledger {
         state.tail.read(from.partition, from.offset, max_bytes)
     }
 
-    /// Reads from the files. Blocks.
+    /// Blocks.
     pub(crate) fn read_files(
         &self,
         from: Position,
@@ -225,7 +227,7 @@ impl Ledger {
         self.past_losses(partition, committed.unwrap_or(0).max(oldest))
     }
 
-    /// Where a reader at this offset goes on: behind what is missing there.
+    /// Where a reader at this offset continues: after any loss there.
     fn past_losses(&self, partition: u32, offset: u64) -> u64 {
         let lost = self.losses.iter().flat_map(|loss| &loss.offsets);
         let lost = lost.filter(|(of, _)| *of == partition);
@@ -236,7 +238,7 @@ impl Ledger {
         })
     }
 
-    /// The first offset of the partition that is kept.
+    /// The first offset that is kept.
     pub(crate) fn oldest(&self, partition: u32) -> u64 {
         let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
         segments
@@ -245,7 +247,7 @@ impl Ledger {
             .unwrap_or(0)
     }
 
-    /// Per partition, the offset after the last durable record.
+    /// By partition, the offset after the last durable record.
     pub(crate) fn ends(&self) -> Vec<u64> {
         self.state().ends.clone()
     }
@@ -296,7 +298,7 @@ impl Ledger {
         self.around.metrics.tail_bytes.set(bytes as i64);
     }
 
-    /// Takes over a durable registration.
+    /// Applies a durable registration.
     pub(crate) fn set_group(&self, name: &str, committed: Vec<u64>) {
         let mut state = self.state();
         state
@@ -313,7 +315,7 @@ impl Ledger {
         self.state().groups.remove(name);
     }
 
-    /// Takes over a durable commit.
+    /// Applies a durable commit.
     pub(crate) fn set_committed(&self, group: &str, next: Position) {
         let mut state = self.state();
         if let Some(group) = state.groups.get_mut(group) {
@@ -322,8 +324,8 @@ impl Ledger {
         }
     }
 
-    /// Removes the oldest segments as long as every known group has committed past them. Without any group
-    /// everything is kept: one may still come, and begins at the oldest.
+    /// Removes the oldest segments that every known group has committed past. Without any group everything is kept: a
+    /// group that joins later begins at the oldest record.
     pub(crate) fn trim(&self) {
         let _one = self.trimming.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(floor) = self.floor() else { return };
@@ -340,7 +342,7 @@ impl Ledger {
                 segments.remove(0)
             };
             if let Err(error) = oldest.remove() {
-                // It is found again, and trimmed again, at the next start.
+                // The next start finds it again, and trims it again.
                 tracing::warn!(log.segment = oldest.id, %error, "cannot remove a segment file");
             }
             removed = true;
@@ -351,7 +353,7 @@ impl Ledger {
         self.measure();
     }
 
-    /// Per partition, the lowest commit of all groups.
+    /// By partition, the lowest commit of all groups.
     fn floor(&self) -> Option<Vec<u64>> {
         let state = self.state();
         let mut groups = state.groups.values();
@@ -364,7 +366,7 @@ impl Ledger {
         Some(floor)
     }
 
-    /// Whether the segment being written could be removed if another were begun, and is worth it.
+    /// Whether the current segment could be removed if another were begun, and is large enough for it.
     pub(crate) fn wants_roll(&self) -> bool {
         let Some(floor) = self.floor() else {
             return false;
@@ -378,7 +380,7 @@ impl Ledger {
         large && active.is_below(&floor)
     }
 
-    /// Closes the files that are neither written nor being read, and mends those that met a failed sync.
+    /// Closes files that are neither written nor read, and repairs those with a failed sync.
     pub(crate) fn close_idle(&self) {
         let segments = self.segments();
         for segment in segments.iter().rev().skip(1) {

@@ -1,4 +1,4 @@
-//! What the embedded log counts.
+//! Metrics of the embedded log.
 
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
@@ -7,7 +7,6 @@ use prometheus::{
 
 use crate::LogError;
 
-/// The metrics of one embedded log.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     pub(crate) appended_records: IntCounter,
@@ -85,7 +84,7 @@ impl Metrics {
         })
     }
 
-    /// Counts a refusal by the kind of its error.
+    /// Counts a failed append by the kind of its error.
     pub(crate) fn refuse(&self, error: LogError) -> LogError {
         self.refused.with_label_values(&[error.reason()]).inc();
         error

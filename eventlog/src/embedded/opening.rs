@@ -1,4 +1,4 @@
-//! Opening the segments of a folder: all that are there, what is missing or damaged, and the one to go on with.
+//! Opens the segments of a folder: existing, missing and damaged ones, and the one to continue with.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::segment::Segment;
 use super::store::{self, Surroundings};
 use crate::LogError;
 
-/// Ending of a damaged file that is kept and not read.
+/// Suffix of a damaged file that is kept and not read.
 const ASIDE: &str = ".damaged";
 
 /// The segments of a log, oldest first; the last one is written to.
@@ -18,11 +18,11 @@ pub(super) struct Opened {
     pub(super) losses: Vec<Loss>,
 }
 
-/// Opens all segments, and makes one to write to where the last one is not the end of the log.
+/// Opens all segments, and creates one to write to if the last one is not the end of the log.
 ///
 /// # Errors
-/// A damaged segment with records that were not processed: it may be in a backup, so a person has to decide. What is
-/// missing altogether is only told ([`Opened::losses`]): there is nothing to wait for.
+/// A damaged segment with unprocessed records: a backup may contain it, so an operator has to decide. Missing segments
+/// are only reported ([`Opened::losses`]): there is nothing to decide.
 pub(super) fn open_segments(
     around: &Surroundings,
     config: &EmbeddedConfig,
@@ -37,20 +37,20 @@ pub(super) fn open_segments(
                 segment.close_if_idle();
                 segments.push(Arc::new(segment));
             }
-            Err(LogError::Damaged(why)) => damaged.push((id, why)),
+            Err(LogError::Damaged(why)) => damaged.push(DamagedSegment { id, why }),
             Err(error) => return Err(error),
         }
     }
     let extents: Vec<Extent> = segments.iter().map(|segment| segment.extent()).collect();
-    // A damaged file counts as the newest one as well as one that was noted.
-    let newest = noted.newest.max(damaged.last().map(|(id, _)| *id));
+    // A damaged file proves its number as well as a record of it.
+    let newest = noted.newest.max(damaged.last().map(|segment| segment.id));
     let noted = Noted {
         newest,
         ended: noted.ended.clone(),
     };
     let losses = gaps::find(&extents, &floor(committed, config.partitions), &noted);
-    for (id, why) in damaged {
-        set_aside(around, config, (id, &why), &losses)?;
+    for segment in damaged {
+        set_aside(around, config, segment, &losses)?;
     }
     for loss in &losses {
         let records = loss.records().unwrap_or(1);
@@ -61,7 +61,7 @@ pub(super) fn open_segments(
         );
     }
     let ended = segments.last().map(|segment| segment.ends());
-    // If segments were taken away by hand, offsets must still not be given twice.
+    // If segments were removed by hand, offsets must still not be assigned twice.
     let mut next = vec![0; config.partitions as usize];
     let known = ended.iter().chain(&noted.ended).chain(committed.values());
     for offsets in known {
@@ -78,7 +78,7 @@ pub(super) fn open_segments(
     Ok(Opened { segments, losses })
 }
 
-/// Numbers of the segments that are there. Files that were being made hold nothing, and go.
+/// Numbers of the existing segments. Unfinished files hold nothing, and are removed.
 fn ids(around: &Surroundings) -> Result<Vec<u64>, LogError> {
     let names = around
         .disk
@@ -95,7 +95,7 @@ fn ids(around: &Surroundings) -> Result<Vec<u64>, LogError> {
     Ok(ids)
 }
 
-/// Per partition, the lowest commit of all groups.
+/// By partition, the lowest commit of all groups.
 fn floor(committed: &Committed, partitions: u32) -> Vec<u64> {
     let lowest = (0..partitions as usize).map(|partition| {
         let offsets = committed.values();
@@ -105,13 +105,20 @@ fn floor(committed: &Committed, partitions: u32) -> Vec<u64> {
     lowest.collect()
 }
 
-/// Keeps a damaged segment under another name if everything in it was processed; else says what to do.
+#[derive(Debug)]
+struct DamagedSegment {
+    id: u64,
+    why: String,
+}
+
+/// Keeps a damaged segment under another name if everything in it was processed; otherwise fails with instructions.
 fn set_aside(
     around: &Surroundings,
     config: &EmbeddedConfig,
-    (id, why): (u64, &str),
+    damaged: DamagedSegment,
     losses: &[Loss],
 ) -> Result<(), LogError> {
+    let DamagedSegment { id, why } = damaged;
     let name = Segment::file_name(id);
     let path = config.folder.join(&name);
     let path = path.display();

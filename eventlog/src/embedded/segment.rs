@@ -1,4 +1,4 @@
-//! A segment: one store file with a stretch of the log, of all partitions, removed as a whole.
+//! A segment: one store file with a range of the log, of all partitions, removed as a whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,8 @@ use crate::{LogError, Position, Record, StoredRecord};
 const RECORDS: TableDefinition<(u32, u64), &[u8]> = TableDefinition::new("records");
 /// Partition to (first offset of the segment, offset after its last).
 const PARTITIONS: TableDefinition<u32, (u64, u64)> = TableDefinition::new("partitions");
-/// Partition to where the log ended when the segment was made: its first offset, but for those of failed appends.
+/// Partition to where the log ended when the segment was created: its first offset, except for offsets of failed
+/// appends.
 const PRECEDED: TableDefinition<u32, u64> = TableDefinition::new("preceded");
 /// Numbers about the segment.
 const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("about");
@@ -27,20 +28,19 @@ const FORMAT_NOW: u64 = 1;
 
 const ENDING: &str = ".segment";
 
-/// One segment.
 pub(crate) struct Segment {
     pub(crate) id: u64,
-    /// Per partition, the first offset that may be in here.
+    /// By partition, the first offset that may be in the segment.
     pub(crate) base: Vec<u64>,
     /// See [`Extent::preceded`].
     preceded: Option<Vec<u64>>,
-    /// Per partition, the offset after the last acknowledged one.
+    /// By partition, the offset after the last acknowledged one.
     ends: Mutex<Vec<u64>>,
     bytes: AtomicU64,
     store: Store,
 }
 
-/// A record on its way into a segment.
+/// A record to append.
 pub(crate) struct Entry<'a> {
     pub(crate) position: Position,
     pub(crate) record: &'a Record,
@@ -57,7 +57,8 @@ impl Segment {
         file_name.strip_suffix(ENDING)?.parse().ok()
     }
 
-    /// Makes an empty segment, durable when this returns, for a log whose last acknowledged records end at `preceded`.
+    /// Creates an empty segment, durable when this returns, for a log whose last acknowledged records end at
+    /// `preceded`.
     pub(crate) fn create(
         around: Surroundings,
         id: u64,
@@ -90,7 +91,7 @@ impl Segment {
         })
     }
 
-    /// A segment that is there. Checks it and brings it back to its last complete commit.
+    /// Opens an existing segment: checks it and restores it to its last complete commit.
     pub(crate) fn open(around: Surroundings, id: u64) -> Result<Self, LogError> {
         let store = Store::existing(around, &Self::file_name(id));
         let (extent, bytes) = store
@@ -145,7 +146,6 @@ impl Segment {
         Ok((extent, bytes))
     }
 
-    /// What the segment tells of the log.
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             id: self.id,
@@ -155,7 +155,7 @@ impl Segment {
         }
     }
 
-    /// Writes the records in one transaction and one sync. After an error the segment takes no more.
+    /// Appends records in one transaction and one sync. After an error the segment takes no more.
     pub(crate) fn append(&self, entries: &[Entry<'_>]) -> Result<(), redb::Error> {
         let written = self.store.with(|database| self.write(database, entries));
         let ends = written.inspect_err(|_| self.store.give_up())?;
@@ -249,12 +249,12 @@ impl Segment {
         ends.get(partition as usize).copied().unwrap_or(0)
     }
 
-    /// What the records take on disk.
+    /// Bytes of the records on disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// Whether every record in here is below these offsets.
+    /// Whether every record is below these offsets.
     pub(crate) fn is_below(&self, offsets: &[u64]) -> bool {
         let ends = self.ends();
         let mut all = ends.iter().zip(&self.base).zip(offsets);

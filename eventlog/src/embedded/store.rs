@@ -1,4 +1,4 @@
-//! One file of the embedded store crate, opened when it is needed, and made whole again after a failure.
+//! One file of the embedded store crate, opened on demand, and repaired after a failure.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +11,10 @@ use super::disk::{Disk, Metered};
 use super::metrics::Metrics;
 use crate::LogError;
 
-/// Ending of a file that is being made: it holds nothing that was acknowledged.
+/// Suffix of an unfinished file, which contains nothing that was acknowledged.
 pub(crate) const UNFINISHED: &str = ".new";
 
-/// What all stores of one log share.
+/// Shared by all stores of one log.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) disk: Arc<dyn Disk>,
@@ -22,24 +22,55 @@ pub(crate) struct Surroundings {
     pub(crate) cache_bytes: usize,
 }
 
-/// A store file by name.
 pub(crate) struct Store {
     name: String,
     around: Surroundings,
-    /// An `fdatasync` of this file has failed, and the file was not written anew since.
+    /// An `fdatasync` of this file has failed, and the file was not rewritten since.
     sync_failed: Arc<AtomicBool>,
     handle: Mutex<Handle>,
 }
 
 #[derive(Default)]
 struct Handle {
-    open: Option<Arc<Database>>,
-    /// A handle that failed and may still be held by a reader: the file is not opened again beside it.
-    failed: Weak<Database>,
+    open: Option<Arc<OpenFile>>,
+    /// A failed handle that a reader may still hold: the file is not opened again beside it.
+    failed: Weak<OpenFile>,
+}
+
+/// An open file. Closing it writes the allocator's state, and the store crate panics on some kinds of damage there: the
+/// panic is caught here, and the file stays as its last complete commit left it.
+struct OpenFile {
+    name: String,
+    database: Option<Database>,
+}
+
+impl OpenFile {
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, redb::Error> {
+        match &self.database {
+            Some(database) => work(database),
+            // Only a drop takes it out.
+            None => Err(redb::Error::DatabaseAlreadyOpen),
+        }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let database = self.database.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(database))).is_err() {
+            tracing::error!(
+                log.file = %self.name,
+                "a damaged file could not be closed in order; restore the data folder from a backup"
+            );
+        }
+    }
 }
 
 impl Store {
-    /// A file that is there.
+    /// A file that exists.
     pub(crate) fn existing(around: Surroundings, name: &str) -> Self {
         Store {
             name: name.to_owned(),
@@ -49,7 +80,7 @@ impl Store {
         }
     }
 
-    /// Makes the file with first contents. It has its name only once they are durable.
+    /// Creates the file with initial contents. It has its name only once they are durable.
     pub(crate) fn create(
         around: Surroundings,
         name: &str,
@@ -60,11 +91,11 @@ impl Store {
         let made = store.make(&temporary, fill);
         match made {
             Ok(database) => {
-                store.lock().open = Some(Arc::new(database));
+                store.lock().open = Some(store.opened(database));
                 Ok(store)
             }
             Err(error) => {
-                // It may not even be there; the next open of the log removes it.
+                // It may not even exist; the next open of the log removes it.
                 let _ = store.around.disk.remove(&temporary);
                 Err(log_error(error))
             }
@@ -103,16 +134,13 @@ impl Store {
         self.handle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the store, opened if need be. Blocks on the disk. The store crate panics on some kinds of
-    /// damage: that, too, is an error here, and not the end of the thread.
+    /// Calls `work` with the store, opened if needed. Blocks on the disk. The store crate panics on some kinds of
+    /// damage: that becomes an error, and does not end the thread.
     pub(crate) fn with<T>(
         &self,
         work: impl FnOnce(&Database) -> Result<T, redb::Error>,
     ) -> Result<T, redb::Error> {
-        let done = catch_unwind(AssertUnwindSafe(|| {
-            let database = self.database()?;
-            work(&database)
-        }));
+        let done = catch_unwind(AssertUnwindSafe(|| self.open()?.with(work)));
         done.unwrap_or_else(|_| {
             self.give_up();
             let what = format!("the file {} cannot be made sense of", self.name);
@@ -120,10 +148,17 @@ impl Store {
         })
     }
 
-    fn database(&self) -> Result<Arc<Database>, redb::Error> {
+    fn opened(&self, database: Database) -> Arc<OpenFile> {
+        Arc::new(OpenFile {
+            name: self.name.clone(),
+            database: Some(database),
+        })
+    }
+
+    fn open(&self) -> Result<Arc<OpenFile>, redb::Error> {
         let mut handle = self.lock();
-        if let Some(database) = &handle.open {
-            return Ok(Arc::clone(database));
+        if let Some(file) = &handle.open {
+            return Ok(Arc::clone(file));
         }
         if handle.failed.strong_count() > 0 {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "being reopened").into());
@@ -134,13 +169,13 @@ impl Store {
         if !self.around.disk.list()?.contains(&self.name) {
             return Err(io::Error::from(io::ErrorKind::NotFound).into());
         }
-        let database = Arc::new(self.open_file(&self.name)?);
-        handle.open = Some(Arc::clone(&database));
-        Ok(database)
+        let file = self.opened(self.open_file(&self.name)?);
+        handle.open = Some(Arc::clone(&file));
+        Ok(file)
     }
 
-    /// Copies the file and puts the copy in its place. After a failed `fdatasync` the system may hold pages that it
-    /// takes for written and that are not: a later sync of the same file would succeed over them. In a new file
+    /// Copies the file and replaces it with the copy. After a failed `fdatasync` the system may hold pages that it
+    /// takes for written and that are not: a later sync of the same file would succeed without them. In a new file
     /// every page is written and synced again.
     fn write_anew(&self) -> Result<(), redb::Error> {
         const CHUNK: usize = 1 << 20;
@@ -166,51 +201,50 @@ impl Store {
         disk.rename(&temporary, &self.name)?;
         disk.sync()?;
         self.sync_failed.store(false, Ordering::Release);
-        tracing::warn!(log.file = %self.name, "wrote a file anew after a failed sync");
+        tracing::warn!(log.file = %self.name, "a file was rewritten after a failed sync");
         Ok(())
     }
 
-    /// Gives the handle up after an error: the store crate refuses everything on it from then on. The next use
-    /// opens the file again, which brings it back to its last complete commit.
+    /// Drops the handle after an error: the store crate rejects everything on it from then on. The next use opens the
+    /// file again, which restores it to its last complete commit.
     pub(crate) fn give_up(&self) {
         let mut handle = self.lock();
-        if let Some(database) = handle.open.take() {
-            handle.failed = Arc::downgrade(&database);
+        if let Some(file) = handle.open.take() {
+            handle.failed = Arc::downgrade(&file);
         }
     }
 
-    /// Writes the file anew if a sync of it has failed, rather sooner than when somebody wants to read it: until
-    /// then it must not be opened by another process.
+    /// Rewrites the file if a sync of it has failed, without waiting for a read: until then no other process may open
+    /// it.
     pub(crate) fn heal(&self) {
         if !self.sync_failed.load(Ordering::Acquire) {
             return;
         }
-        // A handle that is still open has either not noticed yet, or is a close that failed.
+        // A handle that is still open has either not noticed yet, or failed to close.
         self.give_up();
         if let Err(error) = self.with(|_| Ok(())) {
-            tracing::warn!(log.file = %self.name, %error, "cannot write a file anew yet");
+            tracing::warn!(log.file = %self.name, %error, "a file cannot be rewritten yet");
         }
     }
 
-    /// Closes the file if nobody uses it at the moment.
+    /// Closes the file if it is not in use.
     pub(crate) fn close_if_idle(&self) {
         let mut handle = self.lock();
         if handle
             .open
             .as_ref()
-            .is_some_and(|db| Arc::strong_count(db) == 1)
+            .is_some_and(|file| Arc::strong_count(file) == 1)
         {
             handle.open = None;
         }
     }
 
-    /// Removes the file.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.around.disk.remove(&self.name)
     }
 }
 
-/// What an error of the store crate means to a caller of the log.
+/// Converts an error of the store crate.
 pub(crate) fn log_error(error: redb::Error) -> LogError {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     match error {

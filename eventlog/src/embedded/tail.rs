@@ -1,12 +1,11 @@
-//! The records appended last, kept in memory for members that read right behind.
+//! The most recent records, kept in memory for members that read right behind.
 //!
-//! Nothing is copied: the payloads are those that came in. Bounded in bytes; let go of as soon as delivered.
+//! Payloads are shared, not copied. Bounded in bytes; records are dropped once delivered.
 
 use std::collections::VecDeque;
 
 use crate::StoredRecord;
 
-/// The tail of every partition.
 pub(crate) struct Tail {
     partitions: Vec<Partition>,
     bytes: usize,
@@ -19,7 +18,7 @@ struct Partition {
     records: VecDeque<StoredRecord>,
 }
 
-/// What keeping a record costs, roughly: its bytes and what holds them together.
+/// Approximate memory of a record: its bytes and their containers.
 fn cost(stored: &StoredRecord) -> usize {
     let record = &stored.record;
     let headers = record.headers.iter().map(|(_, value)| value.len() + 64);
@@ -39,14 +38,14 @@ impl Tail {
         }
     }
 
-    /// Takes in the next record of its partition.
+    /// Adds the next record of its partition.
     pub(crate) fn push(&mut self, stored: StoredRecord) {
         self.bytes += cost(&stored);
         self.partitions[stored.position.partition as usize]
             .records
             .push_back(stored);
         while self.bytes > self.max_bytes {
-            // The partition that holds most gives its oldest first.
+            // The partition with most records drops its oldest first.
             let Some(largest) = self.partitions.iter_mut().max_by_key(|p| p.records.len()) else {
                 break;
             };
@@ -55,15 +54,14 @@ impl Tail {
         }
     }
 
-    /// Nothing of this partition is kept up to here.
+    /// Nothing of this partition below `end` is kept.
     pub(crate) fn skip(&mut self, partition: u32, end: u64) {
         self.release(partition, end);
         let partition = &mut self.partitions[partition as usize];
         partition.start = partition.start.max(end);
     }
 
-    /// Records from this offset on, about `max_bytes` of payload and at least one; `None` when the offset is not
-    /// covered.
+    /// Records from this offset on, about `max_bytes` of payload and at least one; `None` if the offset is not covered.
     pub(crate) fn read(
         &self,
         partition: u32,
@@ -89,7 +87,7 @@ impl Tail {
         Some(some)
     }
 
-    /// Nobody wants anything below this offset.
+    /// No group needs anything below this offset.
     pub(crate) fn release(&mut self, partition: u32, below: u64) {
         let partition = &mut self.partitions[partition as usize];
         while partition

@@ -1,55 +1,34 @@
-//! The thread that writes: many appends, one transaction, one sync, all answered.
+//! The thread that writes: many appends in one transaction with one sync, all answered.
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use super::committer;
-use super::ledger::{Ledger, Permit};
+use super::commands::{CommitterCommand, Pending, WriterCommand};
+use super::ledger::Ledger;
 use super::segment::{Entry, Segment};
 use super::store::log_error;
-use crate::{LogError, Position, Record, StoredRecord};
+use crate::{LogError, Position, StoredRecord};
 
-/// Appends that may wait for the writer; with the bound on bytes in flight this is the second bound, for many tiny
-/// records.
+/// Queued appends; the second bound besides bytes in flight, for many tiny records.
 pub(crate) const QUEUE_LEN: usize = 16_384;
 
-/// What the writer is asked.
-pub(crate) enum Command {
-    /// Keep this record.
-    Append(Pending),
-    /// Begin another segment if the present one is done with, and trim.
-    Roll,
-    /// Answer when everything before this is done.
-    Flush(oneshot::Sender<()>),
-}
-
-/// A record whose append waits for its answer.
-pub(crate) struct Pending {
-    pub(crate) record: Record,
-    pub(crate) partition: u32,
-    pub(crate) frame_len: usize,
-    pub(crate) reply: oneshot::Sender<Result<Position, LogError>>,
-    pub(crate) permit: Permit,
-}
-
-/// The state of the thread.
 pub(crate) struct Writer {
     ledger: Arc<Ledger>,
-    commits: mpsc::Sender<committer::Command>,
+    commits: mpsc::Sender<CommitterCommand>,
     active: Arc<Segment>,
     /// The active segment had an error and takes no more.
     failed: bool,
-    /// The last group failed: said once, not with every group.
+    /// The last group failed: logged once, not with every group.
     failing: bool,
-    /// Next offset to give, per partition. Never given twice, not even after an error.
+    /// By partition, the next offset. Never assigned twice, not even after an error.
     next: Vec<u64>,
 }
 
 impl Writer {
     pub(crate) fn new(
         ledger: Arc<Ledger>,
-        commits: mpsc::Sender<committer::Command>,
+        commits: mpsc::Sender<CommitterCommand>,
         active: Arc<Segment>,
     ) -> Self {
         Writer {
@@ -62,8 +41,8 @@ impl Writer {
         }
     }
 
-    /// Runs until every sender is gone.
-    pub(crate) fn run(mut self, mut queue: mpsc::Receiver<Command>) {
+    /// Runs until every sender is dropped.
+    pub(crate) fn run(mut self, mut queue: mpsc::Receiver<WriterCommand>) {
         let mut group = Vec::new();
         while let Some(command) = queue.blocking_recv() {
             let mut bytes = 0;
@@ -71,7 +50,7 @@ impl Writer {
             let mut then = None;
             while let Some(next) = command {
                 match next {
-                    Command::Append(pending) => {
+                    WriterCommand::Append(pending) => {
                         bytes += pending.frame_len;
                         group.push(pending);
                     }
@@ -87,12 +66,12 @@ impl Writer {
             }
             self.write(&mut group);
             match then {
-                Some(Command::Flush(reply)) => {
-                    // Whoever asked may be gone.
+                Some(WriterCommand::Flush(reply)) => {
+                    // The receiver may be gone.
                     let _ = reply.send(());
                 }
-                Some(Command::Roll) => self.roll_and_trim(),
-                Some(Command::Append(_)) | None => {}
+                Some(WriterCommand::Roll) => self.roll_and_trim(),
+                Some(WriterCommand::Append(_)) | None => {}
             }
         }
     }
@@ -128,7 +107,7 @@ impl Writer {
                 self.ledger.publish(&self.next, stored.into_iter());
                 for (reply, position, permit) in replies {
                     drop(permit);
-                    // A dropped append: nobody wants to know.
+                    // The append may have been dropped.
                     let _ = reply.send(Ok(position));
                 }
             }
@@ -138,7 +117,7 @@ impl Writer {
                     tracing::error!(%error, "cannot append to the log");
                 }
                 for pending in group.drain(..) {
-                    let _ = pending.reply.send(Err(again(&error)));
+                    let _ = pending.reply.send(Err(error.duplicate()));
                 }
             }
         }
@@ -170,7 +149,7 @@ impl Writer {
         }
     }
 
-    /// Begins another segment when the present one is full or failed.
+    /// Begins another segment when the current one is full or failed.
     fn make_room(&mut self) -> Result<(), LogError> {
         if self.failed || self.active.bytes() >= self.ledger.config.segment_limit() {
             self.roll()?;
@@ -185,8 +164,8 @@ impl Writer {
         self.active = Arc::new(segment);
         self.failed = false;
         self.ledger.add_segment(Arc::clone(&self.active));
-        // If its queue is full, it has the same to do soon anyway.
-        let _ = self.commits.try_send(committer::Command::Tidy);
+        // If its queue is full, it will do the same soon.
+        let _ = self.commits.try_send(CommitterCommand::Tidy);
         Ok(())
     }
 
@@ -198,21 +177,5 @@ impl Writer {
             Ok(()) => self.ledger.trim(),
             Err(error) => tracing::warn!(%error, "cannot begin another segment"),
         }
-    }
-}
-
-/// The same error once more: every append of a failed group gets it.
-pub(crate) fn again(error: &LogError) -> LogError {
-    match error {
-        LogError::Full(what) => LogError::Full(what.clone()),
-        LogError::Damaged(what) => LogError::Damaged(what.clone()),
-        LogError::Settings(what) => LogError::Settings(what.clone()),
-        LogError::Closed => LogError::Closed,
-        LogError::NotAssigned(partition) => LogError::NotAssigned(*partition),
-        LogError::TooLarge { bytes, limit } => LogError::TooLarge {
-            bytes: *bytes,
-            limit: *limit,
-        },
-        LogError::Unavailable(what) => LogError::Unavailable(what.clone()),
     }
 }

@@ -1,7 +1,8 @@
-//! Commits of one member: one at a time, never backwards, and each a proof that the member is one.
+//! Commits of one member: one at a time, never backwards, and each a proof of membership.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::Offset;
@@ -14,25 +15,27 @@ use super::rebalance::Rebalances;
 use super::topic::blocking;
 use crate::LogError;
 
-/// How soon it is tried again while the group is being put together.
+/// Pause before a retry during a rebalance.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// How long a commit of an old generation is tried again: the answer with the new one is on its way by then.
+const GENERATION_WITHIN: Duration = Duration::from_secs(2);
 
-/// What has been committed of the partitions a member has, and when the broker last took it for a member.
+/// Commits of the partitions of a member, and when the broker last accepted it as a member.
 ///
-/// The lock is held as long as a commit is on its way, also when nobody waits for it any more: so commits keep their
-/// order, and there is never more than one thread that waits for the broker.
+/// The lock is held as long as a commit is in flight, even if no caller waits for it any more: so commits keep their
+/// order, and at most one thread waits for the broker.
 #[derive(Default)]
 pub(super) struct Commits {
     marks: BTreeMap<u32, Mark>,
-    /// When the last commit that the broker accepted was sent.
+    /// When the last accepted commit was sent.
     proof: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
 struct Mark {
-    /// The highest offset anybody asked to commit.
+    /// The highest offset that was requested.
     wanted: u64,
-    /// What the broker has for certain.
+    /// The offset that the broker has for certain.
     confirmed: u64,
 }
 
@@ -40,12 +43,38 @@ struct Mark {
 pub(super) struct Target {
     pub(super) consumer: Arc<StreamConsumer<Rebalances>>,
     pub(super) topic: String,
-    /// How long a commit may take.
+    /// Time-out of a commit.
     pub(super) patience: Duration,
 }
 
-/// The commits of one member, shared with what is on its way.
-pub(super) type Shared = Arc<Mutex<Commits>>;
+/// The commits of one client, shared with the ones in flight. Clones share.
+#[derive(Clone, Default)]
+pub(super) struct Shared {
+    commits: Arc<Mutex<Commits>>,
+    /// The broker takes no more commits of this client. Readable while a commit is in flight, and never unset: a new
+    /// client has commits of its own.
+    is_expelled: Arc<AtomicBool>,
+}
+
+impl Shared {
+    pub(super) fn is_expelled(&self) -> bool {
+        self.is_expelled.load(Ordering::Acquire)
+    }
+
+    pub(super) fn expel(&self) {
+        self.is_expelled.store(true, Ordering::Release);
+    }
+
+    /// Waits until no commit is in flight.
+    pub(super) async fn lock(
+        &self,
+        patience: Duration,
+    ) -> Result<OwnedMutexGuard<Commits>, LogError> {
+        let lock = Arc::clone(&self.commits).lock_owned();
+        let locked = tokio::time::timeout(patience, lock).await;
+        locked.map_err(|_| LogError::Unavailable("a commit is on its way".to_owned()))
+    }
+}
 
 impl Commits {
     pub(super) fn assigned(&mut self, partition: u32, start: u64) {
@@ -65,50 +94,43 @@ impl Commits {
     }
 }
 
-/// Waits until no commit is on its way.
-pub(super) async fn lock(
-    commits: &Shared,
-    patience: Duration,
-) -> Result<OwnedMutexGuard<Commits>, LogError> {
-    let locked = tokio::time::timeout(patience, Arc::clone(commits).lock_owned()).await;
-    locked.map_err(|_| LogError::Unavailable("a commit is on its way".to_owned()))
-}
-
-/// Commits `offset`, or what was asked for before if that is more.
+/// Commits `offset`, or an earlier requested offset if that is higher.
 pub(super) async fn commit(
-    commits: &Shared,
+    shared: &Shared,
     target: &Target,
     partition: u32,
     offset: u64,
 ) -> Result<(), LogError> {
-    let mut commits = lock(commits, target.patience).await?;
+    let mut commits = shared.lock(target.patience).await?;
     let mark = commits.marks.get_mut(&partition);
     let mark = mark.ok_or(LogError::NotAssigned(partition))?;
     mark.wanted = mark.wanted.max(offset);
     if mark.confirmed >= mark.wanted {
         return Ok(());
     }
-    send(commits, target, partition).await
+    send(shared, commits, target, partition).await
 }
 
-/// Commits again what is committed: the broker takes that of members only.
+/// Repeats the last commit: the broker accepts it only from members.
 pub(super) async fn prove(
-    commits: &Shared,
+    shared: &Shared,
     target: &Target,
     partition: u32,
 ) -> Result<Instant, LogError> {
-    let guard = lock(commits, target.patience).await?;
-    send(guard, target, partition).await?;
-    let guard = lock(commits, target.patience).await?;
+    let guard = shared.lock(target.patience).await?;
+    send(shared, guard, target, partition).await?;
+    let guard = shared.lock(target.patience).await?;
     guard.proof.ok_or(LogError::NotAssigned(partition))
 }
 
 async fn send(
+    shared: &Shared,
     mut commits: OwnedMutexGuard<Commits>,
     target: &Target,
     partition: u32,
 ) -> Result<(), LogError> {
-    let until = Instant::now() + target.patience;
+    let began = Instant::now();
+    let until = began + target.patience;
     loop {
         let Some(offset) = commits.marks.get(&partition).map(|mark| mark.wanted) else {
             return Err(LogError::NotAssigned(partition));
@@ -119,7 +141,7 @@ async fn send(
         let call = blocking(move || {
             let sent = Instant::now();
             let answer = consumer.commit(&positions, CommitMode::Sync);
-            // What was lost meanwhile may have been committed for nobody.
+            // A commit of a partition that was lost meanwhile may be void.
             let lost = consumer.assignment_lost();
             if answer.is_ok() && !lost {
                 if let Some(mark) = commits.marks.get_mut(&partition) {
@@ -142,12 +164,27 @@ async fn send(
                 Ok(())
             };
         };
-        match errors::refusal(&error) {
-            Refusal::NotMember => return Err(LogError::NotAssigned(partition)),
-            Refusal::Rebalancing if Instant::now() + AGAIN_AFTER < until => {
-                tokio::time::sleep(AGAIN_AFTER).await;
-            }
-            Refusal::Rebalancing | Refusal::Away => return Err(errors::away("commit", &error)),
+        let refusal = errors::refusal(&error);
+        let again_until = match refusal {
+            Refusal::OldGeneration if !lost => until.min(began + GENERATION_WITHIN),
+            Refusal::Rebalancing => until,
+            _ => began,
+        };
+        if Instant::now() + AGAIN_AFTER < again_until {
+            tokio::time::sleep(AGAIN_AFTER).await;
+            continue;
         }
+        return Err(match refusal {
+            Refusal::NotMember | Refusal::OldGeneration => {
+                // In the middle of a rebalance the library takes no notice of such an answer, and would keep
+                // partitions whose offsets are not committed.
+                if !lost {
+                    shared.expel();
+                }
+                LogError::NotAssigned(partition)
+            }
+            Refusal::Fenced => LogError::NotAssigned(partition),
+            Refusal::Rebalancing | Refusal::Away => errors::away("commit", &error),
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! How to reach Kafka, and how a topic has to be.
+//! Settings of the connection to Kafka and of a topic.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,6 @@ use std::time::Duration;
 /// Compression of what is sent to the brokers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// None.
     None,
     /// LZ4: little CPU.
     #[default]
@@ -25,38 +24,38 @@ pub struct KafkaConfig {
     pub topic: String,
     /// Names this process in the brokers' logs and metrics.
     pub client_id: String,
-    /// Partitions of the topic when it is made here. One that exists keeps its own.
+    /// Partitions of a topic that is created here. An existing one keeps its number.
     pub partitions: u32,
-    /// Replicas of each partition when the topic is made here.
+    /// Replicas of each partition of a topic that is created here.
     pub replication: u32,
-    /// Replicas that have to hold a record before it is acknowledged, when the topic is made here.
+    /// Replicas that have to hold a record before it is acknowledged, for a topic that is created here.
     pub min_insync_replicas: u32,
-    /// How long records are kept when the topic is made here. Longer than processing may ever be away.
+    /// Retention of a topic that is created here: longer than processing may ever be away.
     pub retention: Duration,
-    /// Whether the topic is made if it is not there, and checked. Off where topics are not this process's business:
-    /// then it has to be there and to fit.
+    /// Whether the topic is created if it is missing, and checked. If not, it has to exist and to fit.
     pub manage_topic: bool,
-    /// The largest record: key, headers and payload. The topic is made, and checked, to take it.
+    /// The largest record: key, headers and payload. The topic is created, and checked, to accept it.
     pub max_record_bytes: usize,
     /// Compression of what is sent.
     pub compression: Compression,
-    /// How long a record waits for others to be sent with.
+    /// How long a record waits for others in its batch.
     pub linger: Duration,
-    /// Bytes that may wait to be sent or acknowledged. Beyond it appends are refused as full (X1).
+    /// Bytes that may be unsent or unacknowledged. Beyond it appends fail as full (X1).
     pub max_in_flight_bytes: usize,
-    /// How long an append may take, retries included, before it is refused as away.
+    /// Time-out of an append, retries included.
     pub append_timeout: Duration,
-    /// After so long without a sign of life a member's partitions are given to others.
+    /// A member without a heartbeat for this long loses its partitions.
     pub session_timeout: Duration,
-    /// Names a member across restarts (static membership): it gets its partitions back if it returns within the
-    /// session time-out. Members of one process get a number behind it. `None`: a new member every time.
+    /// Names a member across restarts (static membership): it gets its partitions back if it returns within the session
+    /// time-out. Members of one process get a numeric suffix. `None`: a new name for each member, which leaves the group
+    /// when it ends.
     pub instance_id: Option<String>,
-    /// Members this process joins with: each gets its share of `max_prefetch_bytes`.
+    /// Members of this process: each gets its share of `max_prefetch_bytes`.
     pub members: u32,
-    /// Bytes read ahead of what was delivered, for all members of this process together.
+    /// Bytes prefetched by all members of this process together.
     pub max_prefetch_bytes: usize,
-    /// Settings of the client library as they are: TLS, SASL and whatever else. They win over those made here, but
-    /// for those that the log's promises rest on, which are refused.
+    /// Settings passed to the client library: TLS, SASL and others. They override the log's settings, except those that
+    /// its promises rest on, which are rejected.
     pub properties: BTreeMap<String, String>,
 }
 
@@ -77,7 +76,7 @@ impl KafkaConfig {
             linger: Duration::from_millis(5),
             max_in_flight_bytes: 64 << 20,
             append_timeout: Duration::from_secs(10),
-            session_timeout: Duration::from_secs(45),
+            session_timeout: Duration::from_secs(12),
             instance_id: None,
             members: 1,
             max_prefetch_bytes: 64 << 20,

@@ -1,4 +1,4 @@
-//! What the client library says goes to our log.
+//! Log lines of the client library.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -9,13 +9,13 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::KafkaError;
 
-/// At most so many lines of warnings and errors of one client per period; the rest is counted.
+/// Warnings and errors of one client per period; the rest is counted.
 const LINES: u32 = 5;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Takes the lines of one client.
+/// Rate limit of one client's lines.
 pub(super) struct Lines {
-    /// What the client does.
+    /// The role of the client.
     role: &'static str,
     recent: Mutex<Recent>,
 }
@@ -37,7 +37,7 @@ impl Lines {
         }
     }
 
-    /// Whether one more may be written, and how many were not before it.
+    /// Whether another line may be written, and how many were suppressed before it.
     fn admit(&self, now: Instant) -> Option<u32> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let mut untold = 0;
@@ -61,7 +61,7 @@ impl ClientContext for Lines {
             RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => {
                 tracing::debug!(client, facility, "{message}");
             }
-            // Not an error of ours: whoever the failed call belongs to decides that.
+            // Not our error: the owner of the failed call decides that.
             _ => {
                 if let Some(untold) = self.admit(Instant::now()) {
                     tracing::warn!(client, facility, untold, "{message}");

@@ -4,12 +4,11 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use crate::LogError;
 
-/// The broker, or what it said, cannot be had now.
+/// The broker, or its answer, is not available now.
 pub(super) fn away(what: &str, error: &KafkaError) -> LogError {
     LogError::Unavailable(format!("{what}: {error}"))
 }
 
-/// Why a record was not appended.
 pub(super) fn append(error: &KafkaError, bytes: usize, limit: usize) -> LogError {
     match error.rdkafka_error_code() {
         Some(RDKafkaErrorCode::QueueFull) => {
@@ -22,12 +21,16 @@ pub(super) fn append(error: &KafkaError, bytes: usize, limit: usize) -> LogError
     }
 }
 
-/// What the answer to a commit means.
+/// Why a commit was rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The member is none any more: its partitions are others'.
+    /// The member was expelled: other members own its partitions.
     NotMember,
-    /// The group is being put together; ask again.
+    /// Another process has the name of this static member.
+    Fenced,
+    /// The generation that the client knows is over. A member receives the new one soon.
+    OldGeneration,
+    /// A rebalance is in progress; try again.
     Rebalancing,
     /// No answer, or none that says anything about the member.
     Away,
@@ -38,27 +41,25 @@ pub(super) fn refusal(error: &KafkaError) -> Refusal {
     match error.rdkafka_error_code() {
         Some(
             Code::UnknownMemberId
-            | Code::IllegalGeneration
-            | Code::FencedInstanceId
             | Code::FencedMemberEpoch
             | Code::StaleMemberEpoch
-            | Code::AssignmentLost
-            | Code::Fenced
-            // The library lets no more commits through after a fatal error: the member was fenced.
-            | Code::Fatal,
+            | Code::AssignmentLost,
         ) => Refusal::NotMember,
+        // The library rejects commits after a fatal error: the member was fenced.
+        Some(Code::FencedInstanceId | Code::Fenced | Code::Fatal) => Refusal::Fenced,
+        Some(Code::IllegalGeneration) => Refusal::OldGeneration,
         Some(Code::RebalanceInProgress) => Refusal::Rebalancing,
         _ => Refusal::Away,
     }
 }
 
-/// Whether a client has to be made anew after this.
+/// Whether a client has to be recreated after this.
 pub(super) fn is_fatal(error: &KafkaError) -> bool {
     matches!(error, KafkaError::MessageConsumptionFatal(_))
         || error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal)
 }
 
-/// Whether a consumer's error event is worth an error of ours: the others mend themselves.
+/// Whether a consumer's error event has to become an error of ours; the others are transient.
 pub(super) fn is_worth_telling(error: &KafkaError) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(
@@ -79,7 +80,7 @@ pub(super) fn is_worth_telling(error: &KafkaError) -> bool {
     )
 }
 
-/// Whether the client asked by what it knew before the cluster changed.
+/// Whether the client used metadata from before a change of the cluster.
 pub(super) fn is_old_news(error: &KafkaError) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(
@@ -95,7 +96,7 @@ pub(super) fn is_old_news(error: &KafkaError) -> bool {
     )
 }
 
-/// Whether a person has to change something before it can work.
+/// Whether an operator has to change something.
 pub(super) fn is_of_settings(code: RDKafkaErrorCode) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(
@@ -114,8 +115,8 @@ pub(super) fn is_of_settings(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-/// Whether a question cannot be answered for us, although the rest may work: not everyone who may write may look at
-/// settings, and not everything that speaks Kafka's protocol knows them.
+/// Whether a query is not permitted or not supported, although the rest may work: a client with the right to write may
+/// lack the right to read settings, and not everything that speaks Kafka's protocol has them.
 pub(super) fn is_of_rights(code: RDKafkaErrorCode) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(

@@ -1,77 +1,70 @@
-//! Members that leave, and the names of static ones.
+//! Members that leave.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
+use futures::Stream;
 use rdkafka::Offset;
-use rdkafka::consumer::StreamConsumer;
+use rdkafka::consumer::{Consumer, StreamConsumer};
 use tokio::sync::watch;
 
 use super::config::KafkaConfig;
 use super::offsets::list;
 use super::rebalance::{self, Change, Rebalances};
 
-/// How often it is looked whether the last commit of a leaving member is through.
+/// Polling interval for the last commit of a leaving member.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Pause between two questions whether the broker still lists a member.
+const GONE_EVERY: Duration = Duration::from_millis(20);
+/// Time to leave where no broker lists members: it is away, or does not answer such questions.
+const UNKNOWN_FOR: Duration = Duration::from_millis(500);
+/// Records that a client which ends takes from the library before it looks at anything else.
+const POLLED_AT_ONCE: usize = 1000;
 
-type Taken = Arc<Mutex<BTreeMap<String, BTreeSet<u32>>>>;
-
-/// Ends clients of members on threads of their own, since it waits for the broker.
+/// Ends clients of members on separate threads, because it waits for the broker.
 #[derive(Default)]
 pub(super) struct Leaving {
-    /// How many are on their way out.
+    /// Number of leaving members.
     count: watch::Sender<usize>,
-    taken: Taken,
 }
 
-/// The name under which a static member joins; free again when it is dropped.
-pub(super) struct Instance {
-    id: String,
-    group: String,
-    ordinal: u32,
-    taken: Taken,
-}
-
-impl Instance {
-    pub(super) fn name(&self) -> String {
-        format!("{}-{}", self.id, self.ordinal)
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ordinals) = taken.get_mut(&self.group) {
-            ordinals.remove(&self.ordinal);
-        }
-    }
+/// What becomes of the place of a client in the group.
+pub(super) enum Place {
+    /// A client of the same name takes it over.
+    Kept,
+    /// Other members get its partitions.
+    GivenUp {
+        /// The group's name at the brokers.
+        group: String,
+        name: String,
+    },
 }
 
 impl Leaving {
-    /// The lowest free name of this process in the group.
-    pub(super) fn instance(&self, config: &KafkaConfig, group: &str) -> Option<Instance> {
-        let id = config.instance_id.clone()?;
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let ordinals = taken.entry(group.to_owned()).or_default();
-        let ordinal = (0..).find(|ordinal| !ordinals.contains(ordinal))?;
-        ordinals.insert(ordinal);
-        Some(Instance {
-            id,
-            group: group.to_owned(),
-            ordinal,
-            taken: Arc::clone(&self.taken),
-        })
-    }
-
-    /// Leaves the group: what the library waits for is done, and the client ended.
-    pub(super) fn leave(&self, consumer: Arc<StreamConsumer<Rebalances>>, topic: &str) {
+    /// Completes what the library waits for, leaves the group unless the place is kept, and ends the client.
+    pub(super) fn leave(
+        &self,
+        consumer: Arc<StreamConsumer<Rebalances>>,
+        config: &Arc<KafkaConfig>,
+        place: Place,
+    ) {
         let count = self.count.clone();
         count.send_modify(|count| *count += 1);
-        let topic = topic.to_owned();
+        let config = Arc::clone(config);
         let thread = std::thread::Builder::new().name("kafka-leave".to_owned());
         let spawned = thread.spawn(move || {
-            end(consumer, &topic);
+            grant(&consumer, &config.topic);
+            match place {
+                // The successor takes over even from a client that does not end.
+                Place::Kept => end(consumer, Duration::ZERO),
+                Place::GivenUp { group, name } => {
+                    // Before the wait for a commit in flight: nothing else keeps the partitions from other members.
+                    give_up(&consumer, (&group, &name), config.append_timeout);
+                    end(consumer, config.session_timeout);
+                }
+            }
             count.send_modify(|count| *count -= 1);
         });
         if let Err(error) = spawned {
@@ -84,13 +77,13 @@ impl Leaving {
     pub(super) async fn gone(&self, patience: Duration) {
         let mut count = self.count.subscribe();
         let none = count.wait_for(|count| *count == 0);
-        // Whoever is not gone by then is missed by the broker after the session time-out.
+        // The broker expels a remaining member after the session time-out.
         let _ = tokio::time::timeout(patience, none).await;
     }
 }
 
-fn end(mut consumer: Arc<StreamConsumer<Rebalances>>, topic: &str) {
-    use rdkafka::consumer::Consumer;
+/// Grants what the library has asked for, and from now on whatever it asks for.
+fn grant(consumer: &StreamConsumer<Rebalances>, topic: &str) {
     for change in consumer.context().leave() {
         let (partitions, assign) = match change {
             Change::Assign(partitions) => (partitions, true),
@@ -101,19 +94,64 @@ fn end(mut consumer: Arc<StreamConsumer<Rebalances>>, topic: &str) {
             continue;
         };
         let done = if assign {
-            rebalance::take(&*consumer, &partitions)
+            rebalance::take(consumer, &partitions)
         } else {
-            rebalance::give(&*consumer, &partitions)
+            rebalance::give(consumer, &partitions)
         };
         if let Err(error) = done {
             tracing::debug!("while leaving a group: {error}");
         }
     }
-    // A commit may be on its way yet.
+}
+
+/// Leaves the group, and waits until the broker does not list the member any more: a client with a name that ends before
+/// that keeps its place.
+fn give_up(consumer: &StreamConsumer<Rebalances>, (group, name): (&str, &str), patience: Duration) {
+    consumer.unsubscribe();
+    let mut until = Instant::now() + patience;
+    // The broker's id of a member begins with its name.
+    let prefix = format!("{name}-");
+    loop {
+        poll(consumer);
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        match consumer.fetch_group_list(Some(group), left) {
+            Ok(groups) => {
+                let mut members = groups.groups().iter().flat_map(|group| group.members());
+                if !members.any(|member| member.id().starts_with(&prefix)) {
+                    return;
+                }
+            }
+            Err(_) => until = until.min(Instant::now() + UNKNOWN_FOR),
+        }
+        std::thread::sleep(GONE_EVERY);
+    }
+}
+
+/// Takes what the library has for the client, and drops it; requests are granted meanwhile.
+fn poll(consumer: &StreamConsumer<Rebalances>) {
+    let mut stream = consumer.stream();
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..POLLED_AT_ONCE {
+        if Pin::new(&mut stream).poll_next(&mut context).is_pending() {
+            return;
+        }
+    }
+}
+
+/// Ends the client once no commit is in flight. It is polled meanwhile, for this long: the library then takes a client
+/// whose commit never ends for stuck, and leaves the group.
+fn end(mut consumer: Arc<StreamConsumer<Rebalances>>, polled_for: Duration) {
+    let until = Instant::now() + polled_for;
     loop {
         match Arc::try_unwrap(consumer) {
             Ok(last) => return drop(last),
             Err(shared) => consumer = shared,
+        }
+        if Instant::now() < until {
+            poll(&consumer);
         }
         std::thread::sleep(LOOK_EVERY);
     }

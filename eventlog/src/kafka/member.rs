@@ -1,11 +1,12 @@
 //! One member of a consumer group.
 //!
-//! Everything happens in `next`, in this order: what was told as revoked is given back; what the library asks for is
-//! told; records are delivered. Nothing is done behind the owner's back, so what it was told is what holds.
+//! Everything happens in `next`, in this order: revoked partitions are given back; the library's requests are
+//! delivered; records are delivered. Nothing changes outside of `next`, so the owner's last delivery is always current.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,54 +15,81 @@ use futures::Stream;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::BorrowedMessage;
+use rdkafka::metadata::MetadataTopic;
 use rdkafka::{Message, Offset, TopicPartitionList};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
-use super::commits::{self, Target};
-use super::leaving::Instance;
+use super::commits::{self, Commits, Target};
+use super::instances::Instance;
+use super::leaving::Place;
 use super::offsets::list;
 use super::reader::{Batch, batch};
 use super::rebalance::{self, Change, Rebalances};
+use super::topic::blocking;
 use super::{Inner, errors, settings, wire};
 use crate::{Delivery, Fetch, Lease, LogError, Member, Position, StoredRecord};
 
-/// A member.
+/// A member that has not joined for this long asks for the topic again: longer than a rebalance takes.
+const JOINED_WITHIN: Duration = Duration::from_secs(30);
+/// Least pause between two looks at a topic that has grown: a broker may know of fewer partitions than another one.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often a member renews what its client knows of brokers and leaders. Well below the age at which the library
+/// forgets them (`metadata.max.age.ms`, 15 minutes), after which a member that lost its partitions would wait for them.
+const RENEWED_EVERY: Duration = Duration::from_secs(60);
+
 pub(super) struct TopicMember {
     log: Arc<Inner>,
     group: String,
-    instance: Option<Instance>,
+    instance: Instance,
     consumer: Arc<StreamConsumer<Rebalances>>,
     commits: commits::Shared,
-    /// Next offset to deliver, of each partition that is this member's.
+    /// Since when no commit has had an answer.
+    unanswered_since: Option<Instant>,
+    /// The next offset to deliver, of each assigned partition.
     own: BTreeMap<u32, u64>,
-    /// What the library wants back, told as `Revoked`: given back with the next call.
+    /// What the library wants back, delivered as `Revoked`: given back with the next call.
     revoked: Vec<u32>,
-    /// Taken from the library to keep the member alive while its owner was busy.
+    /// Records taken from the library to keep the member alive while its owner was busy.
     stash: VecDeque<StoredRecord>,
-    /// Whether the library was told to fetch nothing while the owner is busy.
+    /// Whether the library was paused while the owner is busy.
     paused: bool,
-    /// When the library last wanted nothing that was not done.
+    /// When the library last had no unanswered request.
     served: std::time::Instant,
-    /// Another process has this member's name: nothing more can be done with this client.
+    /// Another process has this member's name: this client is unusable.
     fenced: bool,
+    /// Partitions of the topic that the client knows of.
+    known: u32,
+    /// Partitions that the client has asked for a share of.
+    subscribed: u32,
+    /// Whether the client was given a share, be it empty.
+    has_joined: bool,
+    /// When the client was made, or last looked at the topic.
+    looked: Instant,
 }
 
 impl TopicMember {
     pub(super) fn join(log: Arc<Inner>, group: &str) -> Result<Self, LogError> {
-        let instance = log.leaving.instance(&log.config, group);
-        let consumer = subscribe(&log, group, instance.as_ref())?;
+        let instance = log.instances.next(&log.config, group);
+        let subscribed = log.partitions.load(Ordering::Acquire);
+        let consumer = subscribe(&log, group, &instance)?;
         Ok(Self {
             log,
             group: group.to_owned(),
             instance,
             consumer,
             commits: commits::Shared::default(),
+            unanswered_since: None,
             own: BTreeMap::new(),
             revoked: Vec::new(),
             stash: VecDeque::new(),
             paused: false,
             served: std::time::Instant::now(),
             fenced: false,
+            known: 0,
+            subscribed,
+            has_joined: false,
+            looked: Instant::now(),
         })
     }
 
@@ -99,7 +127,7 @@ impl TopicMember {
         self.log.metrics.rebalances.with_label_values(&[kind]).inc();
     }
 
-    /// The owner has come back: what it was told as revoked goes.
+    /// The owner has returned: its revoked partitions are given back.
     async fn give_back(&mut self) -> Result<Option<Delivery>, LogError> {
         if self.revoked.is_empty() {
             return Ok(None);
@@ -107,7 +135,7 @@ impl TopicMember {
         if let Some(delivery) = self.verify().await? {
             return Ok(Some(delivery));
         }
-        let mut commits = commits::lock(&self.commits, self.patience()).await?;
+        let mut commits = self.lock_commits().await?;
         let partitions = self.revoked.clone();
         let given = rebalance::give(&*self.consumer, &self.list(&partitions)?);
         // No await from here on: a dropped call has either given nothing or all.
@@ -123,13 +151,13 @@ impl TopicMember {
         }
     }
 
-    /// Before the library gets what it asks for: it does not notice that the member was thrown out while it waited
-    /// for that, and would keep the other partitions. So if the last proof is old, the broker is asked.
+    /// Before the library gets what it asks for: it does not notice that the member was expelled while it waited for
+    /// that, and would keep the other partitions. So if the last proof is old, the broker is asked.
     async fn verify(&mut self) -> Result<Option<Delivery>, LogError> {
         let Some(partition) = self.own.keys().next().copied() else {
             return Ok(None);
         };
-        let commits = commits::lock(&self.commits, self.patience()).await?;
+        let commits = self.lock_commits().await?;
         let margin = self.log.config.lease_margin();
         let good_for = self.log.config.session_timeout.saturating_sub(margin);
         let fresh = commits
@@ -139,7 +167,7 @@ impl TopicMember {
         if fresh {
             return Ok(None);
         }
-        match commits::prove(&self.commits, &self.target(), partition).await {
+        match self.prove(partition).await {
             Ok(_) => Ok(None),
             Err(LogError::NotAssigned(_)) if self.consumer.assignment_lost() => Ok(None),
             Err(LogError::NotAssigned(_)) => self.join_anew(&"the member was thrown out"),
@@ -147,16 +175,134 @@ impl TopicMember {
         }
     }
 
-    /// Leaves the client behind and begins with a new one.
+    async fn lock_commits(&mut self) -> Result<OwnedMutexGuard<Commits>, LogError> {
+        let asked = Instant::now();
+        let locked = self.commits.lock(self.patience()).await;
+        if locked.is_err() {
+            self.answered(asked, false);
+        }
+        locked
+    }
+
+    async fn prove(&mut self, partition: u32) -> Result<std::time::Instant, LogError> {
+        let asked = Instant::now();
+        let proved = commits::prove(&self.commits, &self.target(), partition).await;
+        let is_answered = !matches!(proved, Err(LogError::Unavailable(_)));
+        self.answered(asked, is_answered);
+        proved
+    }
+
+    /// Follows whether commits have answers, and gives the client up when they have had none until the deadline: the
+    /// library waits for one without end.
+    fn answered(&mut self, asked: Instant, is_answered: bool) {
+        if is_answered {
+            self.unanswered_since = None;
+            return;
+        }
+        let since = *self.unanswered_since.get_or_insert(asked);
+        if since.elapsed() >= self.log.config.commit_deadline() {
+            self.commits.expel();
+        }
+    }
+
+    /// Whether no commit of this client counts any more, as far as is known without a request.
+    fn is_over(&self) -> bool {
+        self.fenced || self.commits.is_expelled() || self.consumer.assignment_lost()
+    }
+
+    /// Drops the client and begins with a new one.
     fn join_anew(&mut self, why: &dyn std::fmt::Display) -> Result<Option<Delivery>, LogError> {
-        tracing::warn!(group = self.group, "the member joins anew: {why}");
-        let new = subscribe(&self.log, &self.group, self.instance.as_ref())?;
+        tracing::warn!(group = self.group, "the member joins again: {why}");
+        let subscribed = self.log.partitions.load(Ordering::Acquire);
+        let log = &self.log;
+        let is_stuck = self
+            .unanswered_since
+            .is_some_and(|since| since.elapsed() >= log.config.commit_deadline());
+        // A client that waits for an answer does not leave: the new one takes its place over.
+        let place = match is_stuck {
+            true => Place::Kept,
+            false => self.place(),
+        };
+        if matches!(place, Place::GivenUp { .. }) {
+            self.instance = log.instances.next(&log.config, &self.group);
+        }
+        let new = subscribe(&self.log, &self.group, &self.instance)?;
         let old = std::mem::replace(&mut self.consumer, new);
-        self.log.leaving.leave(old, &self.log.config.topic);
+        self.leave(old, place);
         self.commits = commits::Shared::default();
+        self.unanswered_since = None;
         self.revoked.clear();
         self.paused = false;
+        self.known = 0;
+        self.subscribed = subscribed;
+        self.has_joined = false;
+        self.looked = Instant::now();
         self.lose_all()
+    }
+
+    /// Lets the client learn of the topic, or of all topics; see `settings`.
+    async fn look(&mut self, topic: Option<&str>) -> Result<(), LogError> {
+        self.looked = Instant::now();
+        let consumer = Arc::clone(&self.consumer);
+        let (only, patience) = (topic.map(str::to_owned), self.patience());
+        let metadata = blocking(move || consumer.fetch_metadata(only.as_deref(), patience)).await?;
+        let metadata = metadata.map_err(|error| errors::away("metadata", &error))?;
+        let own = |topic: &&MetadataTopic| topic.name() == self.log.config.topic;
+        let found = metadata.topics().iter().find(own);
+        let count = found.map_or(0, |topic| topic.partitions().len());
+        self.known = u32::try_from(count).unwrap_or(u32::MAX).max(self.known);
+        Ok(())
+    }
+
+    /// Renews what the client knows of the topic, and asks for a share of partitions that were added since it asked. The
+    /// library does that at the end of a rebalance that is under way.
+    async fn follow_topic(&mut self) -> Result<(), LogError> {
+        let topic = self.log.config.topic.clone();
+        let age = self.looked.elapsed();
+        if !self.has_joined {
+            // A join waits for ever for the topic if the one answer about it was lost. One about all topics lets it go
+            // on, and does no harm before there is anything to give back.
+            if age >= JOINED_WITHIN {
+                // An error mends itself or shows elsewhere.
+                let _ = self.look(None).await;
+            }
+            return Ok(());
+        }
+        let partitions = self.log.partitions.load(Ordering::Acquire);
+        let has_grown = self.subscribed < partitions;
+        if age >= RENEWED_EVERY || (has_grown && age >= LOOK_AGAIN_AFTER) {
+            // Like the one above.
+            let _ = self.look(Some(&topic)).await;
+        }
+        if has_grown && self.known >= partitions {
+            let subscribed = self.consumer.subscribe(&[&topic]);
+            subscribed.map_err(|error| errors::away("subscribe", &error))?;
+            self.subscribed = self.known;
+        }
+        Ok(())
+    }
+
+    /// Ends a client, which gets what it waits for first: it does not leave in the middle of a revocation.
+    fn leave(&self, consumer: Arc<StreamConsumer<Rebalances>>, place: Place) {
+        if !self.revoked.is_empty()
+            && let Ok(revoked) = self.list(&self.revoked)
+            && let Err(error) = rebalance::give(&*consumer, &revoked)
+        {
+            tracing::debug!("while leaving a group: {error}");
+        }
+        let log = &self.log;
+        log.leaving.leave(consumer, &log.config, place);
+    }
+
+    /// What becomes of this member's place when it ends.
+    fn place(&self) -> Place {
+        match self.instance.is_kept() {
+            true => Place::Kept,
+            false => Place::GivenUp {
+                group: self.log.config.group_id(&self.group),
+                name: self.instance.name().to_owned(),
+            },
+        }
     }
 
     fn lose_all(&mut self) -> Result<Option<Delivery>, LogError> {
@@ -166,7 +312,7 @@ impl TopicMember {
         Ok((!lost.is_empty()).then_some(Delivery::Lost(lost)))
     }
 
-    /// What the library asks for, told to the owner. A change stays until it is done, so a dropped call loses none.
+    /// The library's request as a delivery. A change stays until it is done, so a dropped call loses none.
     async fn change(&mut self) -> Result<Option<Delivery>, LogError> {
         while let Some(change) = self.consumer.context().first() {
             let delivery = match change {
@@ -177,6 +323,9 @@ impl TopicMember {
                 }
                 Change::Lose(partitions) => {
                     self.consumer.context().done();
+                    // The library joins again, and may wait for the topic as at the start.
+                    self.has_joined = false;
+                    self.looked = Instant::now();
                     self.count("lost");
                     let lost = self.forget(&partitions);
                     let given = rebalance::give(&*self.consumer, &self.list(&partitions)?);
@@ -197,9 +346,13 @@ impl TopicMember {
         if let Some(delivery) = self.verify().await? {
             return Ok(Some(delivery));
         }
+        // The library fetches nothing of a partition that it has not heard of.
+        if partitions.iter().any(|partition| *partition >= self.known) {
+            self.look(Some(&self.log.config.topic.clone())).await?;
+        }
         let log = Arc::clone(&self.log);
         let starts = log.offsets.starts(&self.group, partitions).await?;
-        let mut commits = commits::lock(&self.commits, self.patience()).await?;
+        let mut commits = self.lock_commits().await?;
         let offsets = starts.iter().map(|(partition, offset)| {
             let raw = Offset::Offset(wire::raw_offset(*offset));
             (*partition, raw)
@@ -211,7 +364,7 @@ impl TopicMember {
             drop(commits);
             return self.join_anew(&error);
         }
-        // A partition that was paused when it went comes back paused. An error leaves it to the next wait.
+        // A partition that was paused when it was revoked comes back paused. On an error the next wait resumes it.
         if let Err(error) = self.consumer.resume(&offsets) {
             tracing::debug!(error.message = %error, "partitions were not resumed");
             self.paused = true;
@@ -221,6 +374,7 @@ impl TopicMember {
             self.own.insert(*partition, *offset);
         }
         drop(commits);
+        self.has_joined = true;
         if starts.is_empty() {
             return Ok(None);
         }
@@ -249,7 +403,7 @@ impl TopicMember {
         Ok(Some(Delivery::Revoked(told)))
     }
 
-    /// Records at hand, or the first that come. Empty when the library asks for something, or at the end of the wait.
+    /// Available records, or the first that arrive. Empty when the library has a request, or at the end of the wait.
     async fn records(
         &mut self,
         fetch: Fetch,
@@ -291,8 +445,8 @@ impl TopicMember {
         Ok(records)
     }
 
-    /// Lets the library know that the member lives though its owner is busy, and learns what it asks for. Nothing
-    /// more is fetched until the owner comes back, so this takes no memory however often it is done.
+    /// Tells the library that the member lives though its owner is busy, and takes its requests. Nothing more is
+    /// fetched until the owner returns, so this takes no memory however often it is done.
     fn serve(&mut self) -> Result<(), LogError> {
         let consumer = Arc::clone(&self.consumer);
         if !self.paused && !self.own.is_empty() {
@@ -325,7 +479,7 @@ impl TopicMember {
         }
     }
 
-    /// The end of a lease: of the session that was proved, and of the time the group waits in a rebalance.
+    /// The end of a lease: of the proved session, and of the time that the group waits in a rebalance.
     fn lease_end(&self, proof: std::time::Instant) -> std::time::Instant {
         let config = &self.log.config;
         let session = proof + config.session_timeout;
@@ -336,7 +490,7 @@ impl TopicMember {
     }
 }
 
-/// The record, if it is the next of a partition that is this member's.
+/// The record, if it is the next one of an assigned partition.
 fn keep(
     own: &mut BTreeMap<u32, u64>,
     revoked: &[u32],
@@ -355,12 +509,11 @@ fn keep(
 fn subscribe(
     log: &Inner,
     group: &str,
-    instance: Option<&Instance>,
+    instance: &Instance,
 ) -> Result<Arc<StreamConsumer<Rebalances>>, LogError> {
-    let name = instance.map(Instance::name);
     let consumer: StreamConsumer<Rebalances> = log
         .config
-        .member(group, name.as_deref())
+        .member(group, instance.name())
         .create_with_context(Rebalances::new())
         .map_err(|error| LogError::Settings(settings::description(error)))?;
     let subscribed = consumer.subscribe(&[&log.config.topic]);
@@ -373,6 +526,13 @@ impl Member for TopicMember {
     async fn next(&mut self, fetch: Fetch) -> Result<Delivery, LogError> {
         let until = Instant::now() + fetch.max_wait;
         loop {
+            if self.fenced && !self.instance.is_kept() {
+                // Only this process knows the name: an answer to an earlier client of it came late.
+                self.fenced = false;
+                if let Some(delivery) = self.join_anew(&"its name was taken")? {
+                    return Ok(delivery);
+                }
+            }
             if self.fenced {
                 if let Some(delivery) = self.lose_all()? {
                     return Ok(delivery);
@@ -382,12 +542,19 @@ impl Member for TopicMember {
                     self.group
                 )));
             }
+            if self.commits.is_expelled()
+                && let Some(delivery) =
+                    self.join_anew(&"its commits are refused or not answered")?
+            {
+                return Ok(delivery);
+            }
             if let Some(delivery) = self.give_back().await? {
                 return Ok(delivery);
             }
             if let Some(delivery) = self.change().await? {
                 return Ok(delivery);
             }
+            self.follow_topic().await?;
             let records = self.records(fetch, until).await?;
             self.mark_served();
             if !records.is_empty() {
@@ -400,10 +567,15 @@ impl Member for TopicMember {
     }
 
     async fn commit(&mut self, partition: u32, next_offset: u64) -> Result<(), LogError> {
-        if self.fenced || !self.own.contains_key(&partition) {
+        if self.is_over() || !self.own.contains_key(&partition) {
             return Err(LogError::NotAssigned(partition));
         }
-        commits::commit(&self.commits, &self.target(), partition, next_offset).await
+        let asked = Instant::now();
+        let target = self.target();
+        let committed = commits::commit(&self.commits, &target, partition, next_offset).await;
+        let is_answered = !matches!(committed, Err(LogError::Unavailable(_)));
+        self.answered(asked, is_answered);
+        committed
     }
 
     async fn lease(&mut self) -> Result<Lease, LogError> {
@@ -412,7 +584,10 @@ impl Member for TopicMember {
         };
         let config = Arc::clone(&self.log.config);
         let good_for = config.session_timeout.saturating_sub(config.lease_margin());
-        let commits = commits::lock(&self.commits, self.patience()).await?;
+        if self.is_over() {
+            return Err(LogError::NotAssigned(partition));
+        }
+        let commits = self.lock_commits().await?;
         let proof = commits.proof();
         drop(commits);
         if let Some(lost) = self.consumer.context().lost() {
@@ -420,12 +595,13 @@ impl Member for TopicMember {
         }
         if let Some(proof) = proof {
             let end = self.lease_end(proof);
-            if end > std::time::Instant::now() + good_for / 2 {
+            // Less is too little for an insert.
+            if end > std::time::Instant::now() + good_for * 2 / 3 {
                 return Ok(Lease::Until(end));
             }
         }
         self.serve()?;
-        let proof = commits::prove(&self.commits, &self.target(), partition).await?;
+        let proof = self.prove(partition).await?;
         let end = self.lease_end(proof);
         let lost = self.consumer.context().lost();
         if lost.is_some() || self.fenced || end <= std::time::Instant::now() {
@@ -439,7 +615,6 @@ impl Drop for TopicMember {
     fn drop(&mut self) {
         let all: Vec<u32> = self.own.keys().copied().collect();
         self.forget(&all);
-        let consumer = Arc::clone(&self.consumer);
-        self.log.leaving.leave(consumer, &self.log.config.topic);
+        self.leave(Arc::clone(&self.consumer), self.place());
     }
 }

@@ -1,4 +1,4 @@
-//! What the log over Kafka counts.
+//! Metrics of the log over Kafka.
 
 use prometheus::core::Collector;
 use prometheus::{
@@ -8,8 +8,8 @@ use prometheus::{
 
 use crate::LogError;
 
-/// The metrics of one topic, told apart from those of another by the label `topic`: what stands behind the last dot
-/// of its name, if it is one of ours. They leave the registry with the log.
+/// The metrics of one topic, with the label `topic`: the last part of its name, if it is one of ours. They leave the
+/// registry with the log.
 pub(super) struct Metrics {
     pub(super) appended_records: IntCounter,
     pub(super) appended_bytes: IntCounter,
@@ -99,7 +99,7 @@ impl Metrics {
         ]
     }
 
-    /// Counts a refusal by the kind of its error.
+    /// Counts a failed append by the kind of its error.
     pub(super) fn refuse(&self, error: LogError) -> LogError {
         self.refused.with_label_values(&[error.reason()]).inc();
         error
@@ -109,13 +109,13 @@ impl Metrics {
 impl Drop for Metrics {
     fn drop(&mut self) {
         for collector in self.registered.drain(..) {
-            // It was registered, so it can be taken out; if not, it stays until the process ends.
+            // It was registered, so it can be removed; if not, it stays until the process ends.
             let _ = self.registry.unregister(collector);
         }
     }
 }
 
-/// A closed set, whatever topics are called.
+/// A closed set, whatever the topics are called.
 fn label(topic: &str) -> &'static str {
     match topic.rsplit('.').next() {
         Some("events") => "events",

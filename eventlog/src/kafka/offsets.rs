@@ -1,4 +1,4 @@
-//! Asking where partitions begin and end, and what a group has committed: without joining anything.
+//! Queries for the bounds of partitions and the commits of a group, without joining it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,30 +6,31 @@ use std::time::Duration;
 
 use prometheus::IntCounter;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::groups::GroupInfo;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::config::KafkaConfig;
 use super::context::Lines;
 use super::topic::blocking;
 use super::{errors, settings, wire};
-use crate::{Bounds, Inventory, Lag, LogError};
+use crate::{Bounds, GroupState, Inventory, Lag, LogError};
 
 type Client = Arc<BaseConsumer<Lines>>;
 
-/// Groups that can be asked about at once; a process has a handful.
+/// Groups that can be queried; a process has a handful.
 const MAX_GROUPS: usize = 16;
-/// How long brokers may take to say what there is: a person waits for it.
+/// Time-out of an inventory: a user waits for it.
 const INVENTORY_WITHIN: Duration = Duration::from_secs(5);
-/// What the names of the brokers' own topics begin with.
+/// Prefix of the brokers' internal topics.
 const OWN_TOPICS: &str = "__";
 
-/// The clients that only ask.
+/// The clients that only send queries.
 pub(super) struct Offsets {
     config: Arc<KafkaConfig>,
     observer: Client,
     lost_records: IntCounter,
-    /// One per group that was asked about: the name of the group is a setting of the client.
+    /// One per queried group: the name of the group is a setting of the client.
     groups: Mutex<BTreeMap<String, Client>>,
 }
 
@@ -58,7 +59,7 @@ impl Offsets {
         let bounds = bounds.map(|((partition, begin), (_, end))| Bounds {
             partition,
             begin,
-            // Asked for at two moments: retention may have come in between.
+            // The two were read at different times: retention may have run in between.
             end: end.max(begin),
         });
         Ok(bounds.collect())
@@ -74,14 +75,14 @@ impl Offsets {
         let lag = bounds.into_iter().zip(committed);
         let lag = lag.map(|(bounds, (partition, committed))| Lag {
             partition,
-            // What was dropped by age is no work any more.
+            // Records dropped by age are no lag.
             committed: committed.unwrap_or(bounds.begin).max(bounds.begin),
             end: bounds.end,
         });
         Ok(lag.collect())
     }
 
-    /// The brokers that are there, and the topics that this client may see.
+    /// The brokers, and the topics that this client may see.
     pub(super) async fn inventory(&self) -> Result<Inventory, LogError> {
         let observer = Arc::clone(&self.observer);
         let patience = self.config.append_timeout.min(INVENTORY_WITHIN);
@@ -101,9 +102,29 @@ impl Offsets {
         })
     }
 
+    pub(super) async fn group_state(&self, group: &str) -> Result<GroupState, LogError> {
+        let observer = Arc::clone(&self.observer);
+        let config = Arc::clone(&self.config);
+        let name = config.group_id(group);
+        let state = blocking(move || {
+            serve(&observer);
+            let groups = observer.fetch_group_list(Some(&name), config.append_timeout);
+            groups.map(|groups| {
+                groups
+                    .groups()
+                    .first()
+                    .map(|group| state(group, &config.topic))
+            })
+        });
+        let state = state
+            .await?
+            .map_err(|error| errors::away("group", &error))?;
+        state.ok_or_else(|| LogError::Unavailable(format!("no broker knows the group {group}")))
+    }
+
     /// Where a member of the group begins: at the commit, or at the oldest record if there is none, or it is older, or
-    /// the log ends before it. Then records were lost, and what got their offsets since must not be passed over: what
-    /// is processed again changes nothing.
+    /// the log ends before it. In the last case records were lost, and the records that have got their offsets since
+    /// must not be skipped: processing a record again changes nothing.
     pub(super) async fn starts(
         &self,
         group: &str,
@@ -139,19 +160,19 @@ impl Offsets {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
-        // The protocol's names for "the first" and "the last" stand where a time would.
+        // The protocol encodes "first" and "last" as special times.
         let list = self.list(partitions, edge)?;
         let observer = Arc::clone(&self.observer);
         let (topic, patience) = (self.config.topic.clone(), self.config.append_timeout);
         let found = blocking(move || {
             serve(&observer);
             match observer.offsets_for_times(list.clone(), patience) {
-                // A partition or a leader is newer than what this client knows: it learns, and asks again.
-                Err(error) if errors::is_old_news(&error) => {
+                // The client's metadata is older than a partition or a leader: it refreshes, and asks again.
+                found if is_old_news(&found) => {
                     observer.fetch_metadata(Some(&topic), patience)?;
                     observer.offsets_for_times(list, patience)
                 }
-                done => done,
+                found => found,
             }
         })
         .await?;
@@ -166,7 +187,7 @@ impl Offsets {
             .collect()
     }
 
-    /// What the group has committed of each, in the order of the partitions.
+    /// The group's commit of each, in the order of the partitions.
     async fn committed(
         &self,
         group: &str,
@@ -216,7 +237,7 @@ impl Offsets {
         list(&self.config.topic, partitions.iter().map(|p| (*p, offset)))
     }
 
-    /// The answer in the order of the question; an error of one partition is one of all.
+    /// The answers in the order of the request; an error of one partition is an error of all.
     fn each(
         &self,
         partitions: &[u32],
@@ -237,7 +258,33 @@ impl Offsets {
     }
 }
 
-/// Lets a client that is never polled hand over its log lines.
+fn state(group: &GroupInfo, topic: &str) -> GroupState {
+    let mut owners = BTreeMap::new();
+    for member in group.members() {
+        let owner = format!("{} ({})", member.client_id(), member.client_host());
+        let assigned = wire::assigned(member.assignment().unwrap_or_default());
+        let assigned = assigned.filter(|(of, _)| of == topic);
+        owners.extend(assigned.map(|(_, partition)| (partition, owner.clone())));
+    }
+    GroupState {
+        name: group.state().to_owned(),
+        owners,
+    }
+}
+
+/// Whether the client's metadata was older than one of the partitions or its leader.
+fn is_old_news(found: &KafkaResult<TopicPartitionList>) -> bool {
+    match found {
+        Err(error) => errors::is_old_news(error),
+        Ok(list) => {
+            let errors = list.elements();
+            let mut errors = errors.iter().filter_map(|element| element.error().err());
+            errors.any(|error| errors::is_old_news(&error))
+        }
+    }
+}
+
+/// Lets a client that is never polled pass on its log lines.
 fn serve(client: &BaseConsumer<Lines>) {
     while client.poll(std::time::Duration::ZERO).is_some() {}
 }

@@ -1,4 +1,4 @@
-//! Appending: one idempotent producer, bounded in bytes, made anew when the library gives it up.
+//! Appending: one idempotent producer, bounded in bytes, recreated after a fatal error.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -27,13 +27,13 @@ pub(super) struct Producer {
     config: Arc<KafkaConfig>,
     metrics: Arc<Metrics>,
     client: RwLock<Arc<Client>>,
-    /// One per byte that may be in flight. What an append takes comes back with the library's last word on it, even
-    /// if nobody waits for that any more.
+    /// One permit per byte in flight. The permits of an append are released with the library's final report, even if no
+    /// caller waits for it any more.
     room: Arc<Semaphore>,
     closed: AtomicBool,
 }
 
-/// What the library keeps for us beside a record.
+/// Stored in the library beside a record.
 struct InFlight {
     answer: oneshot::Sender<Answer>,
     metrics: Arc<Metrics>,
@@ -42,7 +42,7 @@ struct InFlight {
     room: OwnedSemaphorePermit,
 }
 
-/// Takes the library's words on records.
+/// Takes the library's delivery reports.
 struct Answers(Lines);
 
 impl ClientContext for Answers {
@@ -77,7 +77,7 @@ impl ProducerContext for Answers {
             .in_flight_bytes
             .sub(in_flight.room.num_permits() as i64);
         drop(in_flight.room);
-        // Whoever appended may have gone.
+        // The caller may be gone.
         let _ = in_flight.answer.send(answer);
     }
 }
@@ -94,7 +94,7 @@ impl Producer {
         })
     }
 
-    /// Appends, and waits for the brokers' word as long as an append may take.
+    /// Appends, and waits for the brokers' acknowledgement within the append time-out.
     pub(super) async fn append(&self, partition: u32, record: Record) -> Result<u64, LogError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(LogError::Closed);
@@ -172,12 +172,12 @@ impl Producer {
         Arc::clone(&client)
     }
 
-    /// A new client in the place of the one that met a fatal error, unless another append was faster.
+    /// Replaces a client that met a fatal error, unless another append was faster.
     fn renew(&self, failed: &Arc<Client>) -> Result<Arc<Client>, LogError> {
         let mut current = self.client.write().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&current, failed) {
             if let Some((code, reason)) = failed.client().fatal_error() {
-                tracing::warn!("the producer is made anew after {code:?}: {reason}");
+                tracing::warn!("the producer is recreated after {code:?}: {reason}");
             }
             let old = std::mem::replace(&mut *current, Arc::new(client(&self.config)?));
             bury(old);
@@ -185,7 +185,7 @@ impl Producer {
         Ok(Arc::clone(&current))
     }
 
-    /// Asks for the number of partitions, so that the library knows of new ones as well. Blocks.
+    /// Reads the number of partitions, so that the library knows new ones as well. Blocks.
     pub(super) fn partitions(&self) -> Result<u32, LogError> {
         let client = self.client();
         let metadata = client
@@ -197,7 +197,7 @@ impl Producer {
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
-    /// Refuses appends from now on, and waits for those in flight.
+    /// Rejects further appends, and waits for those in flight.
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let client = self.client();
@@ -221,10 +221,10 @@ fn client(config: &KafkaConfig) -> Result<Client, LogError> {
     client.map_err(|error| LogError::Settings(settings::description(error)))
 }
 
-/// Ending a client waits for its threads: not on a thread of the runtime.
+/// Ending a client waits for its threads, so it must not run on a thread of the runtime.
 fn bury(client: Arc<Client>) {
     let thread = std::thread::Builder::new().name("kafka-producer-end".to_owned());
-    // Without a thread to do it on, it is done right here.
+    // Without a new thread it runs right here.
     if let Err(error) = thread.spawn(move || drop(client)) {
         tracing::debug!("no thread to end a producer on: {error}");
     }

@@ -1,4 +1,4 @@
-//! Reading from given positions on, without a group.
+//! Reading from given positions, without a group.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -19,10 +19,9 @@ use super::offsets::list;
 use super::{errors, settings, wire};
 use crate::{Fetch, LogError, Position, Reader, StoredRecord};
 
-/// A reader.
 pub(super) struct TopicReader {
     consumer: Arc<StreamConsumer<Lines>>,
-    /// The next offset wanted of each partition. What comes below it is not delivered.
+    /// The next offset of each partition. Earlier records are not delivered.
     next: BTreeMap<u32, u64>,
 }
 
@@ -82,16 +81,15 @@ impl Drop for TopicReader {
     }
 }
 
-/// What the library had at hand.
+/// Records that the library had available.
 pub(super) struct Batch {
     pub(super) records: Vec<StoredRecord>,
-    /// What ended the batch, if it was an error.
+    /// The error that ended the batch.
     pub(super) error: Option<KafkaError>,
 }
 
-/// Waits for the first record, and takes what is at hand behind it, until `max_bytes` or `stop` say so. Ready as well
-/// when `stop` says so before the first. No record is taken before the moment at which the future is ready, so it may
-/// be dropped.
+/// Waits for the first record, and takes available ones after it, until `max_bytes` or `stop` end the batch. Also ready
+/// when `stop` is true before the first. No record is taken before the future is ready, so it may be dropped.
 pub(super) async fn batch<C: ConsumerContext + 'static>(
     consumer: &StreamConsumer<C>,
     max_bytes: usize,
@@ -142,10 +140,10 @@ pub(super) async fn batch<C: ConsumerContext + 'static>(
     .await
 }
 
-/// Ending a consumer waits for its threads: not on a thread of the runtime.
+/// Ending a consumer waits for its threads, so it must not run on a thread of the runtime.
 fn end(consumer: Arc<StreamConsumer<Lines>>) {
     let thread = std::thread::Builder::new().name("kafka-reader-end".to_owned());
-    // Without a thread to do it on, it is done right here.
+    // Without a new thread it runs right here.
     if let Err(error) = thread.spawn(move || drop(consumer)) {
         tracing::debug!("no thread to end a reader on: {error}");
     }

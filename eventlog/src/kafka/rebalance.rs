@@ -1,8 +1,8 @@
 //! The library's rebalance callbacks as messages.
 //!
-//! The library asks the application to take or to give partitions, and waits for the call that does it. It does not
-//! care when that call is made. So the callback only notes what is asked for; the member makes the call when its
-//! owner has been told and has come back.
+//! The library asks the application to take or give back partitions, and waits for the call that does it, at any time.
+//! So the callback only records the request; the member makes the call when its owner has received the change and has
+//! returned.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,13 +22,13 @@ use super::wire;
 pub(super) enum Change {
     /// These are to be taken.
     Assign(Vec<u32>),
-    /// These are to be given back; commits are still let through.
+    /// These are to be given back; commits are still accepted.
     Revoke(Vec<u32>),
-    /// These are others' already.
+    /// Other members own these already.
     Lose(Vec<u32>),
 }
 
-/// What one member's client was asked for and did not do yet.
+/// Requests to one member's client that are not done yet.
 pub(super) struct Rebalances {
     lines: Lines,
     changes: Mutex<VecDeque<Change>>,
@@ -53,7 +53,6 @@ impl Rebalances {
         self.lock().front().cloned()
     }
 
-    /// The oldest change is done.
     pub(super) fn done(&self) {
         self.lock().pop_front();
     }
@@ -62,7 +61,7 @@ impl Rebalances {
         self.lock().is_empty()
     }
 
-    /// The partitions that are lost and were not told yet.
+    /// A lost partition that was not delivered yet.
     pub(super) fn lost(&self) -> Option<u32> {
         let changes = self.lock();
         changes.iter().find_map(|change| match change {
@@ -71,7 +70,7 @@ impl Rebalances {
         })
     }
 
-    /// From now on the library gets at once what it asks for: the member leaves.
+    /// The member leaves: from now on the library's requests are granted at once.
     pub(super) fn leave(&self) -> Vec<Change> {
         self.leaving.store(true, Ordering::Release);
         self.lock().drain(..).collect()
@@ -135,7 +134,6 @@ pub(super) fn take<K: Consumer<Rebalances>>(
     }
 }
 
-/// Gives partitions back.
 pub(super) fn give<K: Consumer<Rebalances>>(
     consumer: &K,
     partitions: &TopicPartitionList,

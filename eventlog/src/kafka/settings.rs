@@ -1,4 +1,4 @@
-//! What the client library is told: the log's own choices, with their reasons, and the user's properties on top.
+//! Settings of the client library: the log's choices, with their reasons, overridden by the user's properties.
 
 use std::time::Duration;
 
@@ -9,26 +9,33 @@ use rdkafka::error::KafkaError;
 use super::config::{Compression, KafkaConfig};
 use crate::LogError;
 
-/// What a record batch, its headers and varints may add to the bytes of one record.
+/// Upper bound on what a record batch, its headers and varints add to the bytes of one record.
 pub(super) const BATCH_OVERHEAD: usize = 16 << 10;
-/// What one record and each of its headers add to their bytes on the wire, at most.
+/// Upper bound on what one record and each of its headers add to their bytes on the wire.
 pub(super) const RECORD_OVERHEAD: usize = 64;
-/// How often clients look whether the topic has grown.
+/// How often clients check whether the topic has grown.
 pub(super) const METADATA_REFRESH: Duration = Duration::from_secs(5);
-/// Batches are sent at this size though more is waiting: the library's own default.
+/// A client without an answer about the topic for this long asks the brokers of the settings again: those that it knows
+/// may have been decommissioned.
+const REBOOTSTRAP_AFTER: Duration = Duration::from_secs(30);
+/// Longest interval of heartbeats: members notice a rebalance with the next one.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(1);
+/// Batches are sent at this size though more is queued: the library's own default.
 const BATCH_BYTES: usize = 1_000_000;
 /// Records in the library's queue; the bytes are bounded by `max_in_flight_bytes` long before.
 const MAX_QUEUED_RECORDS: usize = 1_000_000;
-/// A member that was not asked for so long is taken for stuck and gives its partitions to others.
+/// Time-outs of a commit in a row after which its answer is taken for lost.
+const COMMIT_TIMEOUTS: u32 = 3;
+/// A member that was not polled for so long counts as stuck and loses its partitions.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
-/// One answer of a broker brings at most this many (compressed) bytes, unless one record is larger.
+/// Bound on the (compressed) bytes of one broker response, unless one record is larger.
 const MAX_FETCH_BYTES: usize = 8 << 20;
-/// The largest record there can be: what fits into the library's numbers with room to spare.
+/// Upper bound on the size of a record: what fits into the library's numbers with room to spare.
 const MAX_RECORD_BYTES: usize = 512 << 20;
 
-/// Properties that the promises of the log rest on, or that are settings of their own. Names in full and as
-/// beginnings (ending in a dot).
-const OURS: [&str; 39] = [
+/// Properties that the promises of the log rest on, or that have separate settings. Full names, or prefixes (ending in
+/// a dot).
+const OURS: [&str; 40] = [
     "acks",
     "allow.auto.create.topics",
     "auto.commit.enable",
@@ -67,11 +74,12 @@ const OURS: [&str; 39] = [
     "retries",
     "session.timeout.ms",
     "test.mock.num.brokers",
+    "topic.metadata.refresh.interval.ms",
     "transactional.id",
 ];
 
 impl KafkaConfig {
-    /// Every fault at once.
+    /// All faults at once.
     pub(super) fn check(&self) -> Result<(), LogError> {
         let mut faults = Vec::new();
         let mut claim = |holds: bool, fault: &str| {
@@ -134,7 +142,7 @@ impl KafkaConfig {
         self.max_record_bytes + BATCH_OVERHEAD
     }
 
-    /// What every client has.
+    /// Settings of every client.
     fn client(&self) -> ClientConfig {
         let mut client = ClientConfig::new();
         client
@@ -142,16 +150,20 @@ impl KafkaConfig {
             .set("client.id", &self.client_id)
             .set("allow.auto.create.topics", "false")
             .set("socket.keepalive.enable", "true")
-            // OpenSSL is linked in and knows no place for certificates of public authorities: look where systems have them.
+            // The linked OpenSSL knows no path of public certificate authorities: look where systems have them.
             .set("ssl.ca.location", "probe")
-            // Small requests shall not wait for others.
+            // Small requests must not wait for others.
             .set("socket.nagle.disable", "true")
-            // An answer that takes longer than an append may is no answer.
+            // A response that takes longer than an append may is no response.
             .set("socket.timeout.ms", millis(self.append_timeout))
-            // A broker that comes back is found within seconds, not within the library's ten.
+            // A broker that returns is found within seconds, not within the library's ten.
             .set("reconnect.backoff.ms", "50")
             .set("reconnect.backoff.max.ms", "1000")
             .set("retry.backoff.ms", "50")
+            .set(
+                "metadata.recovery.rebootstrap.trigger.ms",
+                millis(REBOOTSTRAP_AFTER),
+            )
             .set(
                 "topic.metadata.refresh.interval.ms",
                 millis(METADATA_REFRESH),
@@ -168,12 +180,12 @@ impl KafkaConfig {
         client
     }
 
-    /// The client that only asks: metadata, offsets, topics.
+    /// The client that only sends queries: metadata, offsets, topics.
     pub(super) fn observer(&self) -> ClientConfig {
         self.with_properties(self.client())
     }
 
-    /// The client that asks for the commits of a group, without joining it.
+    /// The client that reads the commits of a group, without joining it.
     pub(super) fn committed(&self, group: &str) -> ClientConfig {
         let mut client = self.client();
         client
@@ -188,20 +200,20 @@ impl KafkaConfig {
             Compression::Lz4 => "lz4",
             Compression::Zstd => "zstd",
         };
-        // Never above what the topic takes.
+        // Never above the topic's limit.
         let batch = self.max_batch_bytes().min(BATCH_BYTES);
-        // Our own bound is met first; this one is for its sum with what the library adds.
+        // Our own bound is reached first; this one is for its sum with what the library adds.
         let queue_kib = self.max_in_flight_bytes / 1024 * 2 + 1024;
         let mut client = self.client();
         client
-            // Retries double nothing and change no order (L2).
+            // Retries neither duplicate nor reorder records (L2).
             .set("enable.idempotence", "true")
             .set("acks", "all")
             .set("compression.type", compression)
             .set("linger.ms", millis(self.linger))
             .set("batch.size", batch.to_string())
             .set("message.timeout.ms", millis(self.append_timeout))
-            // Half of it, so that a lost answer leaves time for another try.
+            // Half of it, so that a lost response leaves time for another attempt.
             .set("request.timeout.ms", millis(self.append_timeout / 2))
             .set(
                 "queue.buffering.max.messages",
@@ -218,8 +230,8 @@ impl KafkaConfig {
     fn prefetch(&self, client: &mut ClientConfig) {
         let share = (self.max_prefetch_bytes / self.members.max(1) as usize).max(64 << 10);
         let one_answer = (share / 2).clamp(64 << 10, MAX_FETCH_BYTES);
-        // Below the largest record the broker still gives one batch, so nothing gets stuck; the library wants its
-        // bounds in this order.
+        // Even below the size of the largest record the broker still returns one batch, so nothing gets stuck; the
+        // library demands its bounds in this order.
         let fetch = one_answer.max(self.max_batch_bytes());
         client
             .set(
@@ -229,8 +241,8 @@ impl KafkaConfig {
             .set("fetch.message.max.bytes", one_answer.min(fetch).to_string())
             .set("fetch.max.bytes", fetch.to_string())
             .set("receive.message.max.bytes", (fetch + (1 << 20)).to_string())
-            // How soon it is looked whether there is room again: with the library's second a small share would
-            // read in gulps.
+            // How soon the library checks whether there is room again: with its default of a second a small share would
+            // be read in bursts.
             .set("fetch.queue.backoff.ms", "10")
             .set("fetch.error.backoff.ms", "100")
             .set("check.crcs", "true");
@@ -238,7 +250,7 @@ impl KafkaConfig {
 
     pub(super) fn reader(&self) -> ClientConfig {
         let mut client = self.client();
-        // Positions are assigned by hand: the library asks for a name, no group is ever joined.
+        // Positions are assigned by hand: the library demands a name, no group is ever joined.
         client
             .set("group.id", format!("{}-reader", self.client_id))
             .set("enable.auto.commit", "false")
@@ -248,42 +260,50 @@ impl KafkaConfig {
         self.with_properties(client)
     }
 
-    pub(super) fn member(&self, group: &str, instance: Option<&str>) -> ClientConfig {
+    pub(super) fn member(&self, group: &str, instance: &str) -> ClientConfig {
         let mut client = self.client();
         client
             .set("group.id", self.group_id(group))
+            .set("group.instance.id", instance)
             .set("group.protocol", "classic")
-            // Members keep what they have while others come and go.
+            // Members keep their partitions while others join and leave.
             .set("partition.assignment.strategy", "cooperative-sticky")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "earliest")
             .set("session.timeout.ms", millis(self.session_timeout))
             .set("heartbeat.interval.ms", millis(self.heartbeat()))
-            .set("max.poll.interval.ms", millis(self.max_poll_interval()));
-        if let Some(instance) = instance {
-            client.set("group.instance.id", instance);
-        }
+            .set("max.poll.interval.ms", millis(self.max_poll_interval()))
+            // When the library sees added partitions it joins again at once, even while it waits for partitions to be
+            // given back. It then never answers a later rebalance (its revocation counts as unfinished for ever), and
+            // the group waits for it until `max.poll.interval.ms`. So it does not look; the member does.
+            .set("topic.metadata.refresh.interval.ms", "-1");
         self.prefetch(&mut client);
         self.with_properties(client)
     }
 
-    /// The group as the brokers know it: several deployments on one cluster must not meet in one group.
+    /// The group's name at the brokers: several deployments on one cluster must not share a group.
     pub(super) fn group_id(&self, group: &str) -> String {
         format!("{}.{group}", self.topic)
     }
 
-    /// A member says so often that it lives; a few may be lost within the session time-out.
+    /// Interval of heartbeats; a few may be lost within the session time-out.
     pub(super) fn heartbeat(&self) -> Duration {
-        (self.session_timeout / 15).max(Duration::from_millis(50))
+        (self.session_timeout / 15).clamp(Duration::from_millis(50), HEARTBEAT_MAX)
     }
 
-    /// How long a member may go without being asked, and how long the group waits for it in a rebalance.
+    /// After this long without an answer to a commit the client is given up. No shorter than the session, so that every
+    /// lease, which rests on an earlier commit, is over by then.
+    pub(super) fn commit_deadline(&self) -> Duration {
+        (self.append_timeout * COMMIT_TIMEOUTS).max(self.session_timeout)
+    }
+
+    /// How long a member may go without a poll, and how long the group waits for it in a rebalance.
     pub(super) fn max_poll_interval(&self) -> Duration {
         MAX_POLL_INTERVAL.max(self.session_timeout * 2)
     }
 
-    /// What is taken off a lease: clocks that differ in pace, and the last heartbeat.
+    /// Safety margin of a lease: clocks that run at different rates, and the last heartbeat.
     pub(super) fn lease_margin(&self) -> Duration {
         (self.session_timeout / 10).max(self.heartbeat())
     }
@@ -298,7 +318,7 @@ fn millis(duration: Duration) -> String {
     duration.as_millis().min(i32::MAX as u128).to_string()
 }
 
-/// What is wrong, without the value: it may be a secret (X2).
+/// The error without the value, which may be a secret (X2).
 pub(super) fn description(error: KafkaError) -> String {
     match error {
         KafkaError::ClientConfig(_, _, name, value) if value.is_empty() => {
@@ -358,13 +378,38 @@ mod tests {
         config.check().unwrap();
         for client in [
             config.producer(),
-            config.member("g", None),
+            config.member("g", "a-0"),
             config.reader(),
             config.observer(),
             config.committed("g"),
         ] {
             assert_eq!(client.get("retry.backoff.ms"), Some("7"));
             assert_eq!(client.get("security.protocol"), Some("SSL"));
+        }
+    }
+
+    #[test]
+    fn a_rebalance_is_noticed_within_a_second_and_a_lost_broker_is_replaced_from_the_settings() {
+        let mut config = config();
+        let heartbeat = |config: &KafkaConfig| {
+            let client = config.member("g", "a-0");
+            let interval = client.get("heartbeat.interval.ms").unwrap();
+            interval.parse::<u64>().unwrap()
+        };
+        for (session_s, expected_ms) in [(1, 66), (6, 400), (15, 1000), (45, 1000), (1800, 1000)] {
+            config.session_timeout = Duration::from_secs(session_s);
+            assert_eq!(heartbeat(&config), expected_ms);
+            assert!(config.commit_deadline() >= config.session_timeout);
+        }
+        for client in [
+            config.producer(),
+            config.member("g", "a-0"),
+            config.reader(),
+            config.observer(),
+            config.committed("g"),
+        ] {
+            let trigger = client.get("metadata.recovery.rebootstrap.trigger.ms");
+            assert_eq!(trigger, Some("30000"));
         }
     }
 
@@ -379,7 +424,7 @@ mod tests {
                 config.members = 4;
                 config.check().unwrap();
                 let _: rdkafka::consumer::BaseConsumer =
-                    config.member("g", Some("a-0")).create().unwrap();
+                    config.member("g", "a-0").create().unwrap();
                 let _: rdkafka::producer::BaseProducer = config.producer().create().unwrap();
             }
         }

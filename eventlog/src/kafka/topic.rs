@@ -1,4 +1,4 @@
-//! Making the topic, or checking the one that is there.
+//! Creates the topic, or checks the existing one.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::context::Lines;
 use super::{errors, settings};
 use crate::LogError;
 
-/// How often it is looked whether a new topic has its leaders.
+/// Polling interval for the leaders of a new topic.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Makes the topic if it is not there, waits until it can be used, and checks it. Returns its partitions.
+/// Creates the topic if it is missing, waits until it is usable, and checks it. Returns its number of partitions.
 pub(super) async fn ensure(config: &KafkaConfig) -> Result<u32, LogError> {
     let admin: AdminClient<Lines> = config
         .observer()
@@ -64,7 +64,7 @@ async fn look(config: &KafkaConfig) -> Result<Found, LogError> {
     let client = config.observer();
     let (topic, patience) = (config.topic.clone(), config.append_timeout);
     let metadata = blocking(move || {
-        // A client of its own: another's answer about a topic that was not there is remembered for a while.
+        // A separate client: other clients cache the answer about a missing topic for a while.
         let observer: BaseConsumer<Lines> = client.create_with_context(Lines::new("observer"))?;
         observer.fetch_metadata(Some(&topic), patience)
     })
@@ -132,7 +132,7 @@ async fn make(config: &KafkaConfig, admin: &AdminClient<Lines>) -> Result<(), Lo
     }
 }
 
-/// What must fit, and what ought to.
+/// Checks what must fit, and warns of what should.
 async fn check(
     config: &KafkaConfig,
     admin: &AdminClient<Lines>,
@@ -221,7 +221,7 @@ fn of_admin(what: &str, error: &KafkaError) -> LogError {
     }
 }
 
-/// Runs a call that waits for the brokers where waiting is allowed.
+/// Runs a blocking call on a thread where blocking is allowed.
 pub(super) async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, LogError> {

@@ -7,7 +7,7 @@ use rdkafka::message::{BorrowedMessage, Header, Headers, OwnedHeaders};
 use super::settings::RECORD_OVERHEAD;
 use crate::{LogError, Position, Record, StoredRecord};
 
-/// Bytes of a record as they count against the limits: its own, and what it adds on the wire.
+/// Bytes of a record as they count against the limits: its own, and its overhead on the wire.
 pub(super) fn bytes(record: &Record) -> usize {
     let headers = record.headers.iter();
     let headers = headers.map(|(name, value)| name.len() + value.len() + RECORD_OVERHEAD / 4);
@@ -69,4 +69,54 @@ pub(super) fn offset(raw: i64) -> u64 {
 /// Offsets stay far below 2^63.
 pub(super) fn raw_offset(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+/// The partitions in a member's assignment of the classic group protocol; as many as can be read.
+pub(super) fn assigned(mut bytes: &[u8]) -> impl Iterator<Item = (String, u32)> {
+    let mut all = Vec::new();
+    // The version: later ones add fields behind.
+    let _ = take(&mut bytes, 2);
+    let topics = number(&mut bytes);
+    for _ in 0..topics.unwrap_or(0) {
+        let length = take(&mut bytes, 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
+        let Some(topic) = length.and_then(|length| take(&mut bytes, length.into())) else {
+            break;
+        };
+        let topic = String::from_utf8_lossy(topic).into_owned();
+        for _ in 0..number(&mut bytes).unwrap_or(0) {
+            let Some(partition) = number(&mut bytes) else {
+                break;
+            };
+            all.push((topic.clone(), partition));
+        }
+    }
+    all.into_iter()
+}
+
+fn number(bytes: &mut &[u8]) -> Option<u32> {
+    let four = take(bytes, 4)?;
+    Some(u32::from_be_bytes([four[0], four[1], four[2], four[3]]))
+}
+
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, left) = bytes.split_at_checked(count)?;
+    *bytes = left;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_is_read_and_half_of_one_does_no_harm() {
+        let mut bytes = vec![0, 1, 0, 0, 0, 1, 0, 2, b'a', b'b', 0, 0, 0, 2];
+        bytes.extend([0, 0, 0, 3, 0, 0, 0, 14, 255, 255, 255, 255]);
+        let all: Vec<_> = assigned(&bytes).collect();
+        assert_eq!(all, [("ab".to_owned(), 3), ("ab".to_owned(), 14)]);
+        for length in 0..bytes.len() {
+            assert!(assigned(&bytes[..length]).count() <= 2);
+        }
+        assert_eq!(assigned(&[255; 16]).count(), 0);
+    }
 }

@@ -45,7 +45,7 @@ async fn a_full_disk_is_told_and_work_goes_on_when_there_is_room() {
     }
     drop(log);
     let log = open(small(), &disk);
-    // What was refused may be there after a restart, or not; what was kept is.
+    // Rejected records may be there after a restart, or not; accepted ones are.
     let got: Vec<String> = read_all(&log, "after").await.iter().map(text).collect();
     assert!(kept.iter().all(|payload| got.contains(payload)));
 }

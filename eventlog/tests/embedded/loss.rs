@@ -1,4 +1,4 @@
-//! Segments that somebody removed or damaged: told with what went with them, and no reason to stand still.
+//! Segments that were removed or damaged: reported with the lost records, and no reason to stop.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ async fn the_newest_segment_is_missed_and_its_offsets_are_not_given_again() {
     let ends: u64 = log.lag("slow").await.unwrap().iter().map(|of| of.end).sum();
     assert_eq!(ends, 150, "also of those that are gone");
     assert_eq!(read_all(&log, "slow").await.len() as u64, 150 - records);
-    // Killed, the log cannot know what was in its newest segment, only that there was one.
+    // After a kill, the log cannot know what was in its newest segment, only that there was one.
     log.append(record("k", "x".to_owned())).await.unwrap();
     commit_all(&log).await;
     drop(log);
@@ -131,7 +131,7 @@ async fn a_damaged_segment_stops_the_start_with_what_to_do_unless_it_was_process
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // As it says.
+    // Follow the instructions of the error.
     fs::rename(&files[1], format!("{path}.damaged")).unwrap();
     let log = open(&config).0.unwrap();
     assert_eq!(log.losses().len(), 1);
@@ -139,7 +139,7 @@ async fn a_damaged_segment_stops_the_start_with_what_to_do_unless_it_was_process
     log.close().await;
     drop(log);
 
-    // One that was to be removed and was not.
+    // One that should have been removed and was not.
     damage(&files[0]);
     let log = open(&config).0.unwrap();
     assert!(log.losses().is_empty());

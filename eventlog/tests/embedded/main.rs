@@ -1,4 +1,4 @@
-//! The embedded log where the conformance suite does not reach: cut power, full disks, kills, damage, bounds.
+//! The embedded log beyond the conformance suite: cut power, full disks, kills, damage, bounds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -31,7 +31,7 @@ fn text(stored: &StoredRecord) -> String {
     String::from_utf8(stored.record.payload.to_vec()).unwrap()
 }
 
-/// Small bounds, so that segments turn over.
+/// Small bounds, so that segments roll.
 fn small() -> EmbeddedConfig {
     let mut config = EmbeddedConfig::new("not used");
     config.partitions = 3;
@@ -44,7 +44,7 @@ fn open(config: EmbeddedConfig, disk: &SimulatedDisk) -> EmbeddedLog {
     EmbeddedLog::open_on(config, Arc::new(disk.clone()), &Registry::new()).unwrap()
 }
 
-/// Everything a group that is new, or reads again from its commit, gets until nothing comes any more.
+/// Everything that a new group, or one that reads again from its commit, receives.
 async fn read_all(log: &EmbeddedLog, group: &str) -> Vec<StoredRecord> {
     let lag = log.lag(group).await.unwrap();
     let mut member = log.join(group).await.unwrap();
@@ -64,7 +64,7 @@ async fn read_all(log: &EmbeddedLog, group: &str) -> Vec<StoredRecord> {
                     all.push(stored);
                 }
             }
-            // Offsets given to failed appends at the very end: nothing more will come.
+            // Offsets of failed appends at the very end: nothing more will come.
             Delivery::Idle => break,
             _ => {}
         }

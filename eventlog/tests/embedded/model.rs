@@ -11,10 +11,10 @@ use super::{open, record, small, text};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Appends of these sizes at once, each by a key of its own.
+    /// Appends of these sizes at once, each by a separate key.
     Append(Vec<(u8, usize)>),
     Fetch(usize),
-    /// Commits so many records less than what was read, in every partition.
+    /// Commits so many records less than were read, in every partition.
     Commit(u64),
     Rejoin,
     Restart,
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 #[derive(Default)]
 struct Model {
-    /// Per partition, what was appended, by offset.
+    /// By partition, the appended records by offset.
     records: BTreeMap<u32, Vec<String>>,
     read: BTreeMap<u32, u64>,
     committed: BTreeMap<u32, u64>,

@@ -1,4 +1,4 @@
-//! Power cuts at random moments: what was acknowledged is there, exactly once, in order (L1, L2).
+//! Power cuts at random moments: acknowledged records are there, exactly once, in order (L1, L2).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -72,7 +72,7 @@ async fn acknowledged_records_survive_power_cuts_at_random_moments() {
             while disk.syncs() < wanted && tasks.iter().any(|task| !task.is_finished()) {
                 tokio::task::yield_now().await;
             }
-            // First what is acknowledged, then the cut: nothing acknowledged is newer than the cut.
+            // First the acknowledged records, then the cut: nothing acknowledged is newer than the cut.
             let before: BTreeMap<Position, String> = acknowledged.lock().unwrap().clone();
             let next = if rng.random_bool(0.8) {
                 disk.after_power_cut(&mut rng)
@@ -118,7 +118,7 @@ async fn a_failed_sync_is_never_success_and_loses_nothing_that_was() {
             }
             disk.fail_syncs(0);
             let known = acknowledged.lock().unwrap().clone();
-            // Reading opens the files that failed again, and closes them: what a later sync would hide is hidden.
+            // Reading opens the files that failed again, and closes them: so a later sync hides whatever it would hide.
             check(&log, &known, &format!("check-{round}")).await;
         }
         let after = disk.after_power_cut(&mut rng);

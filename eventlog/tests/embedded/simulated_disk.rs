@@ -1,20 +1,20 @@
 //! A disk in memory whose power can be cut, that fills up, and whose syncs fail.
 //!
-//! What was written and not synced survives a cut in part: any pages of it, none, or all. A failed sync loses what
-//! it should have written and still shows it, as page caches do: a later sync of the same file succeeds over it.
+//! Unsynced writes survive a cut in part: any pages of them, none, or all. A failed sync loses what it should have
+//! written and still shows it, like a page cache: a later sync of the same file succeeds without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use eventlog::embedded::Disk;
+use eventlog::Disk;
 use rand::Rng;
 use rand::rngs::StdRng;
 use redb::StorageBackend;
 
 const PAGE: usize = 4096;
 
-/// The disk. Clones are the same disk.
+/// Clones are the same disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimulatedDisk(Arc<Mutex<Inner>>);
 
@@ -45,12 +45,12 @@ impl SimulatedDisk {
         self.0.lock().unwrap().failing_syncs = count;
     }
 
-    /// Every write and open fails like this from now on, or none.
+    /// Every write and open fails like this, or none.
     pub(crate) fn fail_writes(&self, kind: Option<io::ErrorKind>) {
         self.0.lock().unwrap().failing_writes = kind;
     }
 
-    /// There is room for so many more pages from now on, or no bound.
+    /// Bounds the number of further pages, or removes the bound.
     pub(crate) fn set_free_pages(&self, free: Option<usize>) {
         let mut inner = self.0.lock().unwrap();
         let used = inner.used_pages();
@@ -65,7 +65,7 @@ impl SimulatedDisk {
         self.0.lock().unwrap().syncs
     }
 
-    /// What a machine would find that starts again after its power was cut at this moment.
+    /// What a machine finds at its start after its power was cut at this moment.
     pub(crate) fn after_power_cut(&self, rng: &mut StdRng) -> SimulatedDisk {
         let inner = self.0.lock().unwrap();
         let names = if rng.random_bool(0.5) {
@@ -95,7 +95,7 @@ impl SimulatedDisk {
         SimulatedDisk(Arc::new(Mutex::new(after)))
     }
 
-    /// What a process would find that starts again after it was killed at this moment.
+    /// What a process finds at its start after it was killed at this moment.
     pub(crate) fn after_kill(&self) -> SimulatedDisk {
         let inner = self.0.lock().unwrap();
         let after = Inner {

@@ -1,4 +1,4 @@
-//! Brokers that die and come back, and topics that are not as they should be.
+//! Brokers that die and return, and topics that do not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use eventlog::{Delivery, Fetch, KafkaLog, Log, LogError, Position, Record, Store
 use prometheus::Registry;
 use tokio::sync::watch;
 
-use super::{append, config, open, patiently, record};
+use super::membership::Owner;
+use super::{append, config, in_time, open, record};
 
 /// Everything in the topic.
 async fn contents(log: &KafkaLog) -> Vec<StoredRecord> {
@@ -26,7 +27,7 @@ async fn contents(log: &KafkaLog) -> Vec<StoredRecord> {
         max_wait: Duration::from_millis(100),
     };
     let mut all = Vec::new();
-    patiently("the whole topic", async {
+    in_time("the whole topic", async {
         while (all.len() as u64) < count {
             match reader.next(fetch).await {
                 Ok(records) => all.extend(records),
@@ -38,8 +39,8 @@ async fn contents(log: &KafkaLog) -> Vec<StoredRecord> {
     all
 }
 
-/// Appends numbered records of one key until told to stop; those that were not acknowledged are tried again, as a
-/// client would. Returns where the acknowledged ones are, in order.
+/// Appends numbered records of one key until stopped, with retries, as a client would. Returns the positions of the
+/// acknowledged ones, in order.
 async fn load(log: KafkaLog, key: String, stop: watch::Receiver<bool>) -> Vec<(Position, String)> {
     let mut kept = Vec::new();
     let mut number = 0;
@@ -56,7 +57,7 @@ async fn load(log: KafkaLog, key: String, stop: watch::Receiver<bool>) -> Vec<(P
     kept
 }
 
-/// Every acknowledged record is where it was said to be, and the first copies of a key's records are in order.
+/// Every acknowledged record is at its position, and the first copies of a key's records are in order.
 async fn assert_kept(log: &KafkaLog, loads: Vec<Vec<(Position, String)>>) {
     let all: BTreeMap<Position, String> = contents(log)
         .await
@@ -99,7 +100,7 @@ async fn no_acknowledged_record_is_lost_with_the_leader_of_its_partition() {
         let log = log.clone();
         async move {
             let before = end(log.clone()).await;
-            patiently("appends that get through", async {
+            in_time("appends that get through", async {
                 while end(log.clone()).await < before + by {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -118,7 +119,7 @@ async fn no_acknowledged_record_is_lost_with_the_leader_of_its_partition() {
             leader
         });
         let killed = killed.await.unwrap();
-        // The others go on without it.
+        // The others continue without it.
         grows(200).await;
         let brokers = Arc::clone(&cluster);
         let back = tokio::task::spawn_blocking(move || brokers.restart(killed));
@@ -145,7 +146,7 @@ async fn a_broker_that_comes_back_finds_everybody_waiting() {
     let mut member = log.join("g").await.unwrap();
     let mut seen: BTreeMap<u32, u64> = BTreeMap::new();
     let mut next = async |count: u64| {
-        patiently("records at the member", async {
+        in_time("records at the member", async {
             while seen.values().sum::<u64>() < count {
                 let fetch = Fetch {
                     max_bytes: 1 << 20,
@@ -158,7 +159,7 @@ async fn a_broker_that_comes_back_finds_everybody_waiting() {
                             seen.insert(stored.position.partition, next);
                         }
                         for (partition, next) in &seen {
-                            // Refused at most while the group comes together again.
+                            // Rejected at most during the rebalance.
                             let _ = member.commit(*partition, *next).await;
                         }
                     }
@@ -196,17 +197,17 @@ async fn a_broker_that_comes_back_finds_everybody_waiting() {
     tokio::task::spawn_blocking(move || brokers.restart(0))
         .await
         .unwrap();
-    patiently("an append", async {
+    in_time("an append", async {
         while let Err(error) = log.append(record("app-1", "back")).await {
             assert!(error.is_retryable(), "{error}");
         }
     })
     .await;
-    let end = patiently("bounds", async {
+    let end = in_time("bounds", async {
         loop {
             match log.bounds().await {
                 Ok(bounds) => break bounds.iter().map(|bounds| bounds.end).sum(),
-                // What the client knows of leaders may be from before.
+                // The client's metadata of leaders may be old.
                 Err(error) => assert!(error.is_retryable(), "{error}"),
             }
         }
@@ -227,7 +228,7 @@ async fn added_partitions_are_noticed_by_appends_and_members() {
             max_bytes: 1 << 20,
             max_wait: Duration::from_millis(50),
         };
-        patiently("partitions", async {
+        in_time("partitions", async {
             while own.len() < count {
                 if let Delivery::Assigned(positions) = member.next(fetch).await.unwrap() {
                     own.extend(positions.iter().map(|at| at.partition));
@@ -239,7 +240,7 @@ async fn added_partitions_are_noticed_by_appends_and_members() {
     owns(2).await;
     cluster.grow(log.topic(), 4).await;
     owns(4).await;
-    patiently("the new number", async {
+    in_time("the new number", async {
         while log.partitions() != 4 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -262,11 +263,11 @@ async fn a_topic_that_takes_too_little_is_refused_with_what_to_do() {
         .unwrap();
     assert!(matches!(error, LogError::Settings(_)), "{error}");
     assert!(error.to_string().contains("max.message.bytes"), "{error}");
-    // Fewer partitions than asked for are not an error: the topic keeps its own.
+    // Fewer partitions than configured are no error: the topic keeps its own number.
     config.max_record_bytes = 100_000;
     config.partitions = 8;
     assert_eq!(open(&config).await.partitions(), 1);
-    // More replicas than brokers are one.
+    // More replicas than brokers are an error.
     let mut config = super::config(&Cluster::shared().bootstrap(), 1);
     config.replication = 3;
     let error = KafkaLog::open(config, &Registry::new())
@@ -295,16 +296,16 @@ async fn nobody_at_the_address_is_an_error_in_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_compression_and_the_largest_record_get_through() {
     for compression in [
-        eventlog::kafka::Compression::None,
-        eventlog::kafka::Compression::Lz4,
-        eventlog::kafka::Compression::Zstd,
+        eventlog::Compression::None,
+        eventlog::Compression::Lz4,
+        eventlog::Compression::Zstd,
     ] {
         let mut config = config(&Cluster::shared().bootstrap(), 1);
         config.compression = compression;
         config.max_record_bytes = 1 << 20;
         config.max_prefetch_bytes = 256 << 10;
         let log = open(&config).await;
-        // Bytes that no compression makes smaller.
+        // Incompressible bytes.
         let noise: Vec<u8> = (0..(1 << 20) - 1024).map(|_| rand::random()).collect();
         let largest = Record {
             payload: Bytes::from(noise),
@@ -317,4 +318,40 @@ async fn every_compression_and_the_largest_record_get_through() {
         assert_eq!(all.len(), 3);
         assert!(all.iter().all(|stored| stored.record == largest));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_whose_sessions_ended_with_the_broker_away_return_without_waiting_for_them_r1() {
+    let cluster = tokio::task::spawn_blocking(|| Arc::new(Cluster::start(1)));
+    let cluster = cluster.await.unwrap();
+    let mut config = config(&cluster.bootstrap(), 2);
+    config.session_timeout = Duration::from_secs(20);
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut owners = [Owner::join(&one).await, Owner::join(&other).await];
+    let mut own = async |count: usize| {
+        in_time("partitions", async {
+            while owners.iter().any(|owner| owner.own.len() != count) {
+                for owner in &mut owners {
+                    owner.step().await.unwrap();
+                }
+            }
+        })
+        .await;
+    };
+    own(1).await;
+    let brokers = Arc::clone(&cluster);
+    let killed = tokio::task::spawn_blocking(move || brokers.kill(0));
+    killed.await.unwrap();
+    own(0).await;
+    let brokers = Arc::clone(&cluster);
+    let back = tokio::task::spawn_blocking(move || brokers.restart(0));
+    back.await.unwrap();
+    let back = Instant::now();
+    own(1).await;
+    // The broker remembers the former sessions for so long.
+    assert!(
+        back.elapsed() < config.session_timeout,
+        "{:?}",
+        back.elapsed()
+    );
 }

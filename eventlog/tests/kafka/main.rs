@@ -1,4 +1,4 @@
-//! The log over real Kafka brokers, and over the client library's mock of one for errors that are hard to come by.
+//! The log over real Kafka brokers, and over the client library's mock of one for rare errors.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -14,9 +14,10 @@ use prometheus::Registry;
 
 mod brokers;
 mod errors;
+mod growth;
 mod membership;
 
-/// A topic of its own for each test, with times that suit tests.
+/// A separate topic for each test, with short time-outs.
 fn config(brokers: &str, partitions: u32) -> KafkaConfig {
     let topic = format!("test-{:016x}", rand::random::<u64>());
     let mut config = KafkaConfig::new(brokers, topic);
@@ -45,9 +46,9 @@ async fn append(log: &KafkaLog, count: usize) {
     }
 }
 
-async fn patiently<T>(what: &str, future: impl Future<Output = T>) -> T {
+async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     // Brokers that start, and groups that find each other, on a busy computer.
-    match tokio::time::timeout(Duration::from_secs(60), future).await {
+    match tokio::time::timeout(Duration::from_secs(180), future).await {
         Ok(value) => value,
         Err(_) => panic!("waited in vain for: {what}"),
     }
@@ -60,7 +61,7 @@ struct KafkaPlace(KafkaConfig);
 #[async_trait]
 impl Subject for Kafka {
     async fn place(&self, partitions: u32, max_bytes: Option<u64>) -> Option<Box<dyn Place>> {
-        // Kafka keeps by time: there is no bound on bytes to run into.
+        // Kafka's retention is by time: there is no bound on bytes to reach.
         if max_bytes.is_some() {
             return None;
         }
@@ -73,6 +74,19 @@ impl Subject for Kafka {
 impl Place for KafkaPlace {
     async fn open(&self) -> Arc<dyn Log> {
         Arc::new(open(&self.0).await)
+    }
+
+    async fn grow(&self, log: &dyn Log, partitions: u32) -> bool {
+        Cluster::shared()
+            .grow(log.topic(), partitions as usize)
+            .await;
+        in_time("the new number", async {
+            while log.partitions() != partitions {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
+        true
     }
 }
 

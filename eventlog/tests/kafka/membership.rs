@@ -7,7 +7,7 @@ use eventlog::conformance::broker::{Cluster, Door, Options, free_ports};
 use eventlog::conformance::proxy::{Network, Proxy};
 use eventlog::{Delivery, Fetch, KafkaLog, Lease, Log, LogError, Member};
 
-use super::{append, config, open, patiently};
+use super::{append, config, in_time, open};
 
 fn fetch() -> Fetch {
     Fetch {
@@ -16,17 +16,16 @@ fn fetch() -> Fetch {
     }
 }
 
-/// A member and what it has.
-struct Owner {
-    member: Box<dyn Member>,
-    own: BTreeSet<u32>,
-    /// What was told beside records.
-    told: Vec<Delivery>,
+pub(super) struct Owner {
+    pub(super) member: Box<dyn Member>,
+    pub(super) own: BTreeSet<u32>,
+    /// Deliveries other than records.
+    pub(super) told: Vec<Delivery>,
     records: usize,
 }
 
 impl Owner {
-    async fn join(log: &KafkaLog) -> Owner {
+    pub(super) async fn join(log: &KafkaLog) -> Owner {
         Owner {
             member: log.join("g").await.unwrap(),
             own: BTreeSet::new(),
@@ -35,9 +34,9 @@ impl Owner {
         }
     }
 
-    async fn step(&mut self) -> Result<(), LogError> {
+    pub(super) async fn step(&mut self) -> Result<(), LogError> {
         let delivery = match self.member.next(fetch()).await {
-            // Brokers that are away for a moment are no end.
+            // Brokers that are away for a moment are no failure.
             Err(error) if error.is_retryable() => return Ok(()),
             other => other?,
         };
@@ -58,8 +57,8 @@ impl Owner {
         Ok(())
     }
 
-    async fn own(&mut self, count: usize) {
-        patiently("partitions", async {
+    pub(super) async fn own(&mut self, count: usize) {
+        in_time("partitions", async {
             while self.own.len() != count {
                 self.step().await.unwrap();
             }
@@ -67,7 +66,7 @@ impl Owner {
         .await;
     }
 
-    async fn lease(&mut self) -> Instant {
+    pub(super) async fn lease(&mut self) -> Instant {
         match self.member.lease().await.unwrap() {
             Lease::Until(end) => end,
             Lease::Held => panic!("a broker gives no lease for ever"),
@@ -94,7 +93,7 @@ async fn a_member_that_is_cut_off_has_no_lease_when_another_has_its_partitions()
 
     let mut zombie = Owner::join(&cut_off).await;
     zombie.own(2).await;
-    patiently("records", async {
+    in_time("records", async {
         while zombie.records < 20 {
             zombie.step().await.unwrap();
         }
@@ -102,7 +101,7 @@ async fn a_member_that_is_cut_off_has_no_lease_when_another_has_its_partitions()
     .await;
     let mut end = zombie.lease().await;
     assert!(end > Instant::now());
-    // A busy member asks often; now and then it is the broker that answers.
+    // A busy member asks often; now and then the broker answers.
     let busy_until = Instant::now() + through.session_timeout;
     while Instant::now() < busy_until {
         end = zombie.lease().await.max(end);
@@ -118,14 +117,14 @@ async fn a_member_that_is_cut_off_has_no_lease_when_another_has_its_partitions()
         end - Instant::now()
     );
     append(&other, 1).await;
-    // It was not told yet. It has no lease, and what it commits does not count.
+    // It was not informed yet. It has no lease, and its commits do not count.
     let lease = zombie.member.lease().await;
     assert!(lease.is_err(), "{lease:?}");
     let commit = zombie.member.commit(0, 1).await;
     assert!(commit.is_err(), "{commit:?}");
 
     proxy.set(Network::Whole);
-    patiently("word that they are lost", async {
+    in_time("word that they are lost", async {
         while zombie.own.len() == 2 {
             zombie.step().await.unwrap();
             heir.step().await.unwrap();
@@ -137,7 +136,7 @@ async fn a_member_that_is_cut_off_has_no_lease_when_another_has_its_partitions()
         .iter()
         .any(|told| matches!(told, Delivery::Lost(all) if all.len() == 2));
     assert!(lost, "{:?}", zombie.told);
-    patiently("a share each", async {
+    in_time("a share each", async {
         while (zombie.own.len(), heir.own.len()) != (1, 1) {
             zombie.step().await.unwrap();
             heir.step().await.unwrap();
@@ -172,7 +171,7 @@ async fn a_static_member_comes_back_to_its_partitions_without_a_rebalance() {
     config.instance_id = Some("pod-1".to_owned());
     let second = open(&config).await;
     let mut goes = Owner::join(&second).await;
-    patiently("a share each", async {
+    in_time("a share each", async {
         while (stays.own.len(), goes.own.len()) != (2, 2) {
             stays.step().await.unwrap();
             goes.step().await.unwrap();
@@ -190,11 +189,11 @@ async fn a_static_member_comes_back_to_its_partitions_without_a_rebalance() {
     stays.step().await.unwrap();
     assert!(stays.told.is_empty(), "{:?}", stays.told);
 
-    // A second process under the same name: the first one is told that a person has to change that.
+    // A second process with the same name: the first one gets an error that asks an operator to change that.
     let fourth = open(&config).await;
     let mut twin = Owner::join(&fourth).await;
     twin.own(2).await;
-    let error = patiently("word of the twin", async {
+    let error = in_time("word of the twin", async {
         loop {
             if let Err(error) = back.step().await {
                 break error;
@@ -218,7 +217,7 @@ async fn a_member_kept_alive_by_its_lease_goes_on_where_it_was() {
         max_wait: Duration::from_millis(50),
     };
     let mut seen = BTreeSet::new();
-    patiently("all records, each once", async {
+    in_time("all records, each once", async {
         while seen.len() < 100 {
             if let Delivery::Records(records) = owner.member.next(one).await.unwrap() {
                 for stored in records {
@@ -227,11 +226,33 @@ async fn a_member_kept_alive_by_its_lease_goes_on_where_it_was() {
                 }
             }
             if seen.len() % 40 == 20 {
-                // As long as a slow step: the lease has to be renewed, and the library is asked for events only.
+                // As long as a slow step: the lease has to be renewed, and the library is polled for events only.
                 tokio::time::sleep(Duration::from_millis(1500)).await;
                 owner.lease().await;
             }
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_ends_does_not_keep_its_partitions_until_its_session_ends() {
+    let mut config = config(&Cluster::shared().bootstrap(), 4);
+    // Longer than this test waits.
+    config.session_timeout = Duration::from_secs(300);
+    let first = open(&config).await;
+    let mut stays = Owner::join(&first).await;
+    for _ in 0..4 {
+        let second = open(&config).await;
+        let mut goes = Owner::join(&second).await;
+        in_time("a share each", async {
+            while (stays.own.len(), goes.own.len()) != (2, 2) {
+                stays.step().await.unwrap();
+                goes.step().await.unwrap();
+            }
+        })
+        .await;
+        drop(goes);
+        stays.own(4).await;
+    }
 }

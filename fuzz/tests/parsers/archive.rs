@@ -31,7 +31,7 @@ fn written(folder: &TempDir, entries: Vec<Entry>) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
-/// Contents and entries of a file that is whole.
+/// Contents and entries of an intact file.
 fn read(folder: &TempDir, bytes: &[u8]) -> Option<(Contents, Vec<Entry>)> {
     let path = folder.path().join("read");
     std::fs::write(&path, bytes).unwrap();
@@ -45,7 +45,6 @@ fn read(folder: &TempDir, bytes: &[u8]) -> Option<(Contents, Vec<Entry>)> {
     Some((contents, entries))
 }
 
-/// A frame as it is in the file.
 fn framed(plain: &[u8]) -> Vec<u8> {
     let frame = zstd::bulk::compress(plain, 1).unwrap();
     let length = u32::try_from(frame.len()).unwrap();
@@ -63,7 +62,7 @@ fn archive() {
     ));
 }
 
-/// The entries inside of frames that are whole.
+/// The entries inside of intact frames.
 #[test]
 fn archive_entries() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +101,7 @@ fn written_again_it_is_the_same(folder: &TempDir, bytes: &[u8]) {
     );
 }
 
-/// A file that was cut off, or of which one byte differs, is refused.
+/// A file that was cut off, or of which one byte differs, is rejected.
 #[test]
 fn archive_damage() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Builds with the schemas of their processes, as administrators register them.
 
 use fuzz::{Seeds, fuzz};
-use schemas::fault::{CUT, MESSAGE_BYTES};
+use schemas::api_error::{CUT, MESSAGE_BYTES};
 
 fn seeds() -> Seeds {
     Seeds::of_files("build")

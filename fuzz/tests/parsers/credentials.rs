@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue};
 
 /// Longest secret that is looked up.
 const SECRET_BYTES: usize = 8 << 10;
-/// The same of a session.
+/// Longest session that is looked up.
 const SESSION_BYTES: usize = 128;
 
 fn seeds() -> Seeds {

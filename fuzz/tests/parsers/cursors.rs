@@ -1,7 +1,7 @@
 //! Positions of pages, as callers send them back.
 
 use fuzz::{Seeds, fuzz};
-use query::LetterPlace;
+use query::DeadLetterId;
 use schemas::cursor::Cursor;
 use schemas::filter::RunQuery;
 use schemas::thread::{GroupedBy, ThreadPlace, ThreadQuery, WindowId};
@@ -14,8 +14,6 @@ fn question() -> RunQuery {
 fn runs() -> String {
     let question = question();
     Cursor {
-        sort: question.sort,
-        fingerprint: question.fingerprint(),
         since_ms: 1,
         value: Some(-5),
         started_at_ms: i64::MAX,
@@ -23,7 +21,7 @@ fn runs() -> String {
         app_id: "a".to_owned(),
         run_id: "é".to_owned(),
     }
-    .encode()
+    .encode(&question)
 }
 
 fn threads() -> String {
@@ -47,10 +45,14 @@ fn seeds() -> Seeds {
         .with(threads())
         .with(window.encode())
         .with(query::fuzz::write_instance_cursor(
-            (5, "6f9619ff-8b86-d011-b42d-00cf4fc964ff"),
+            5,
+            "6f9619ff-8b86-d011-b42d-00cf4fc964ff",
             &["a", ""],
         ))
-        .with("1795168800000_6f9619ff-8b86-d011-b42d-00cf4fc964ff")
+        .with(query::fuzz::write_scan_cursor(
+            1_795_168_800_000,
+            "6f9619ff-8b86-d011-b42d-00cf4fc964ff",
+        ))
         .with("0-17")
 }
 
@@ -59,51 +61,45 @@ fn cursors() {
     fuzz!(seeds(), 4000, examine);
 }
 
-/// What is accepted is exactly what an answer gave: written again, it is the same text.
+/// An accepted cursor is exactly one that a response gave: encoded again, it is the same text.
 fn examine(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
     match Cursor::decode(text, &question()) {
-        Ok(cursor) => assert_eq!(cursor.encode(), text),
-        Err(fault) => assert_eq!((fault.status, fault.code), (400, "invalid_cursor")),
+        Ok(cursor) => assert_eq!(cursor.encode(&question()), text),
+        Err(fault) => assert_eq!((fault.status, fault.code.as_str()), (400, "invalid_cursor")),
     }
     if let Ok(query) = ThreadQuery::from_pairs([("agent", "a"), ("cursor", text)]) {
         match query.place() {
             Ok(place) => assert_eq!(query.cursor_after(place.unwrap()), text),
-            Err(fault) => assert_eq!((fault.status, fault.code), (400, "invalid_cursor")),
+            Err(fault) => assert_eq!((fault.status, fault.code.as_str()), (400, "invalid_cursor")),
         }
     }
     if let Some(window) = WindowId::decode(text) {
         assert_eq!(window.encode(), text);
     }
-    if let Ok((at, uuid)) = query::fuzz::instance_cursor(text, &["a", ""]) {
-        assert_eq!(
-            query::fuzz::write_instance_cursor((at, &uuid), &["a", ""]),
-            text
-        );
+    if let Ok(again) = query::fuzz::instance_cursor(text, &["a", ""]) {
+        assert_eq!(again, text);
     }
-    if let Ok((at, id)) = query::fuzz::scan_cursor(text) {
-        let again = query::fuzz::scan_cursor(&format!("{at}_{id}"));
-        assert_eq!(again, Ok((at, id)));
+    if let Ok(again) = query::fuzz::scan_cursor(text) {
+        assert_eq!(again, text);
     }
-    if let Ok(place) = text.parse::<LetterPlace>() {
+    if let Ok(place) = text.parse::<DeadLetterId>() {
         assert_eq!(place.to_string().parse(), Ok(place));
     }
 }
 
-/// The check sum is against damage and not against forgery: what lies behind it is read as carefully.
+/// The checksum protects against damage, not against forgery: the bytes after it are parsed as carefully.
 #[test]
 fn cursors_with_a_right_check_sum() {
     let body = |text: &str, sum: usize| text_bytes(text)[sum..].to_vec();
     let seeds = Seeds::of_files("cursor_bodies")
         .with(body(&runs(), 4))
-        .with(body(&threads(), 8));
+        .with(body(&threads(), 4));
     fuzz!(seeds, 4000, |body: &[u8]| {
         let sum = xxh3_64(body).to_le_bytes();
-        for sum in [&sum[..4], &sum[..8]] {
-            examine(encoded(&[sum, body].concat()).as_bytes());
-        }
+        examine(encoded(&[&sum[..4], body].concat()).as_bytes());
     });
 }
 

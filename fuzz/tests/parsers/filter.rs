@@ -1,7 +1,7 @@
 //! Query strings: the filters of the run list, of threads, of usage and of exports.
 
 use fuzz::{Seeds, fuzz};
-use schemas::fault::{CUT, Fault, MESSAGE_BYTES};
+use schemas::api_error::{ApiError, CUT, MESSAGE_BYTES};
 use schemas::filter::RunQuery;
 use schemas::thread::ThreadQuery;
 use schemas::usage::Question;
@@ -64,8 +64,8 @@ fn examine(bytes: &[u8]) {
     }
 }
 
-/// Says what is wrong in few words, and names a parameter where one is to blame.
-fn is_a_400(fault: &Fault) {
+/// The error is short, and names the parameter at fault.
+fn is_a_400(fault: &ApiError) {
     assert_eq!(fault.status, 400, "{fault:?}");
     assert!(!fault.message.is_empty());
     assert!(

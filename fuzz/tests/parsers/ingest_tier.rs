@@ -1,17 +1,16 @@
-//! The tier that receives events, over a log in memory: what a request is answered, and what is then in the log.
+//! The ingest tier over a log in memory: the response to a request, and what is in the log afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use eventlog::StoredRecord;
-use eventlog::memory::MemoryLog;
+use eventlog::{MemoryLog, StoredRecord};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use ingest::{AuthUnavailable, Authenticator, IngestConfig, IngestState};
-use processor::decode;
+use processor::step::decode;
 use prometheus::Registry;
 use schemas::credential::{Credential, Scope};
 use schemas::ids::{AppId, ProjectId};
@@ -46,7 +45,7 @@ impl Authenticator for OneKey {
     }
 }
 
-/// An answer, and the records that are in the log when it is given.
+/// A response, and the records in the log when it is given.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -60,14 +59,13 @@ pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A request with a good key.
 pub(crate) fn post(path: &str, content_type: &str) -> http::request::Builder {
     Request::post(path)
         .header(AUTHORIZATION, "Bearer good")
         .header(CONTENT_TYPE, content_type)
 }
 
-/// Sends a request to a tier of its own.
+/// Sends a request to a new tier.
 pub(crate) fn send(runtime: &Runtime, request: http::request::Builder, body: &[u8]) -> Answer {
     let log = MemoryLog::new(1);
     let config = IngestConfig {
@@ -79,7 +77,8 @@ pub(crate) fn send(runtime: &Runtime, request: http::request::Builder, body: &[u
         ..IngestConfig::default()
     };
     let (log_of_tier, auth) = (Arc::new(log.clone()), Arc::new(OneKey));
-    let state = IngestState::new(config, log_of_tier, auth, &Registry::new()).unwrap();
+    let state =
+        IngestState::new(config, log_of_tier, auth, Arc::new(()), &Registry::new()).unwrap();
     let body = Full::new(Bytes::copy_from_slice(body));
     let answer = runtime.block_on(async {
         let response = ingest::router(state).oneshot(request.body(body).unwrap());
@@ -97,8 +96,8 @@ pub(crate) fn send(runtime: &Runtime, request: http::request::Builder, body: &[u
     answer
 }
 
-/// What holds for every request: the fault is never the server's, what was refused is not in the log, and what is in
-/// the log is read by the processor as ingest read it.
+/// What holds for every request: the fault is never the server's, rejected events are not in the log, and the processor
+/// reads what is in the log as ingest did.
 fn check(answer: &Answer) {
     let text = String::from_utf8_lossy(&answer.body);
     assert!(answer.status < 500, "{}: {text}", answer.status);
@@ -122,7 +121,7 @@ fn check(answer: &Answer) {
 }
 
 impl Answer {
-    /// How many events are in the log.
+    /// Number of events in the log.
     pub(crate) fn events(&self) -> u64 {
         let events = |record| u64::from(decode::header(record).unwrap().events);
         self.records.iter().map(events).sum()

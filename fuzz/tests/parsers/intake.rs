@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::ingest_tier::{post, runtime, send};
 use crate::report;
 
-/// Rejections that one answer names.
+/// Rejections named by one response.
 const REPORTED_ERRORS: u64 = 100;
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ fn intake() {
     });
 }
 
-/// Compressed bodies: one that cannot be unpacked is refused, and one that unpacks means what its bytes mean.
+/// Compressed bodies: one that cannot be decompressed is rejected, and one that can means the same as its bytes.
 #[test]
 fn intake_of_compressed_bodies() {
     let runtime = runtime();

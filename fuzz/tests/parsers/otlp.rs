@@ -84,7 +84,7 @@ fn protobuf<T: Message + Default + PartialEq + Serialize + DeserializeOwned>(
         let Ok(request) = T::decode(body) else {
             return;
         };
-        // Numbers that JSON does not have, and the like, are lost by the package that writes it.
+        // The package that writes JSON loses numbers that JSON cannot express.
         let json = serde_json::to_vec(&request).unwrap();
         let is_whole = serde_json::from_slice::<T>(&json).is_ok_and(|read| read == request);
         if is_whole {
@@ -95,7 +95,7 @@ fn protobuf<T: Message + Default + PartialEq + Serialize + DeserializeOwned>(
     });
 }
 
-/// Exporters send a batch again when an answer is late: the same bytes make the same events.
+/// Exporters send a batch again when a response is late: the same bytes yield the same events.
 fn again_is_the_same(
     runtime: &Runtime,
     path: &str,

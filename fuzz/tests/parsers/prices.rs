@@ -6,7 +6,7 @@ use schemas::price::{PriceTable, Usage};
 
 use crate::price_file;
 
-/// Faults told of one file are bounded, and so is each.
+/// The faults of a file are bounded together, and so is each.
 const FAULTS_BYTES: usize = 32 << 10;
 
 fn seeds() -> Seeds {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use eventlog::{Position, Record, StoredRecord};
 use fuzz::{Seeds, captured_bodies, fuzz};
-use processor::decode;
+use processor::step::decode;
 use schemas::ids::{AppId, ProjectId};
 use schemas::record::RecordHeader;
 use schemas::reprice::Reprice;
@@ -20,7 +20,7 @@ fn header() -> RecordHeader {
     }
 }
 
-/// One header a line, `name=value`; an empty line; the payload.
+/// One header per line, `name=value`; an empty line; the payload.
 fn lines(headers: &[(String, Vec<u8>)], payload: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     for (name, value) in headers {
@@ -75,14 +75,14 @@ fn seeds() -> Seeds {
     let reprice = Reprice {
         runs: vec![("r1".to_owned(), NOW_MS)],
         slice: None,
-        is_anew: true,
+        resolves_relations: true,
     };
-    let (_, headers, payload) = reprice.encode(&header().project, &header().app, NOW_MS);
+    let reprice = reprice.encode(&header().project, &header().app, NOW_MS);
     let bodies = captured_bodies(&["/api/report", "/v1/runs/ingest"], false);
     Seeds::of_files("record")
         .with_all(bodies.iter().map(|body| lines(&header().encode(), body)))
         .with(lines(&of_start, &bodies[0]))
-        .with(lines(&headers, &payload))
+        .with(lines(&reprice.headers, &reprice.payload))
         .with_words(WORDS)
         .with_words(&[
             "v=1",
@@ -111,8 +111,8 @@ fn examine(bytes: &[u8]) {
     if decode::is_reprice(&record)
         && let Ok(reprice) = Reprice::decode(&record.record.payload)
     {
-        let (_, _, payload) = reprice.encode(&header().project, &header().app, NOW_MS);
-        assert_eq!(Reprice::decode(&payload).unwrap(), reprice);
+        let again = reprice.encode(&header().project, &header().app, NOW_MS);
+        assert_eq!(Reprice::decode(&again.payload).unwrap(), reprice);
     }
     let Ok(header) = decode::header(&record) else {
         return;

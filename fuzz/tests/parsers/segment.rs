@@ -1,4 +1,4 @@
-//! Files of the embedded log after damage: bytes that changed, stretches that were lost, an end that was torn off.
+//! Files of the embedded log after damage: changed bytes, lost ranges, a cut end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use eventlog::embedded::{Disk, EmbeddedConfig, EmbeddedLog};
-use eventlog::{Fetch, Log, Position, Record};
+use eventlog::{Disk, EmbeddedConfig, EmbeddedLog, Fetch, Log, Position, Record};
 use fuzz::{Seeds, fuzz};
 use prometheus::Registry;
 use redb::StorageBackend;
@@ -117,7 +116,7 @@ fn record(number: u32) -> Record {
     }
 }
 
-/// A log with records, closed; and where each record is.
+/// A closed log with records, and the position of each record.
 async fn written() -> (Files, BTreeMap<Position, Record>) {
     let files = Files::default();
     let log = EmbeddedLog::open_on(config(), Arc::new(files.clone()), &Registry::new()).unwrap();
@@ -149,7 +148,7 @@ fn damage(files: &Files, edits: &[u8]) {
                 let end = (at + 1 + usize::from(edit[5]) * 16).min(file.len());
                 file[at..end].fill(0);
             }
-            // Most of a file is empty: the parts that hold something are hit as often.
+            // Most of a file is empty: the parts with content are hit as often.
             _ => {
                 let used: Vec<usize> = (0..file.len()).filter(|at| file[*at] != 0).collect();
                 if let Some(at) = used.get(place.checked_rem(used.len()).unwrap_or_default()) {
@@ -187,7 +186,7 @@ fn segment() {
     });
 }
 
-/// Every record that a damaged log still gives, partition by partition up to the first error.
+/// Every record that a damaged log still returns, partition by partition up to the first error.
 async fn readable(files: Files) -> Vec<(Position, Record)> {
     let mut read = Vec::new();
     let Ok(log) = EmbeddedLog::open_on(config(), Arc::new(files), &Registry::new()) else {

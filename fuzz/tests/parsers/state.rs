@@ -11,7 +11,7 @@ use schemas::price::PriceTable;
 
 use crate::report::NOW_MS;
 
-/// A state has a bounded number of tags and metadata, each of bounded length; so has what is written of it.
+/// A state has a bounded number of tags and metadata, each of bounded length; so has its encoding.
 const STATE_BYTES: usize = 256 << 10;
 
 fn seeds() -> Seeds {
@@ -47,12 +47,12 @@ fn examine(bytes: &[u8]) {
         RunState::decode(&written, state.previews()).expect("what was encoded can be decoded");
     assert_eq!(again, state);
     assert_eq!(again.encode().unwrap(), written, "one state has one form");
-    // What the processor and the reads ask of a stored state.
+    // What the processor and the reads compute from a stored state.
     let _ = (
         state.status(),
         state.latency_ms(),
-        state.total_tokens(),
-        state.verdict(),
+        state.usage(),
+        state.latest_feedback(),
     );
     let _ = state.cost(&PriceTable::default());
     let mut joined = state.clone();

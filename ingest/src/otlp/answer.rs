@@ -1,28 +1,31 @@
-//! Answers in the encoding of the request: what was taken, or a status.
+//! Responses in the encoding of the request: what was accepted, or a status.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use api::{ErrorResponse, errors};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use prost::Message;
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 use serde::Serialize;
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::{self, Ref, RefOr};
+use utoipa::{IntoResponses, ToSchema};
 
 use super::translation::Signal;
 use super::wire::Wire;
-use crate::error::Refusal;
 use crate::intake::Taken;
-use crate::plan::Rejection;
+use crate::outcome::Rejection;
 
-/// Seconds after which a client may send again what did not arrive in time.
+/// `Retry-After` for a body that did not arrive in time, in seconds.
 const LATE_RETRY_S: u32 = 1;
-/// Reasons that are told of those that spans were rejected for.
+/// Maximum number of reasons in a response about rejected spans.
 const REASONS: usize = 3;
 
-/// `google.rpc.Status`, which OTLP answers errors with.
+/// `google.rpc.Status`, the body of OTLP errors.
 #[derive(Clone, PartialEq, Message)]
 struct Status {
     #[prost(int32, tag = "1")]
@@ -31,7 +34,7 @@ struct Status {
     message: String,
 }
 
-/// `ExportTracePartialSuccess` and its like for logs: their numbers are the same.
+/// `ExportTracePartialSuccess` and its equivalent for logs, which has the same numbers.
 #[derive(Clone, PartialEq, Message)]
 struct PartialSuccess {
     #[prost(int64, tag = "1")]
@@ -40,15 +43,14 @@ struct PartialSuccess {
     error_message: String,
 }
 
-/// `ExportTraceServiceResponse` and its like for logs.
+/// `ExportTraceServiceResponse` and its equivalent for logs.
 #[derive(Clone, PartialEq, Message)]
 struct Exported {
     #[prost(message, optional, tag = "1")]
     partial_success: Option<PartialSuccess>,
 }
 
-/// What to say of those that were not taken. Clients take any partial success for a warning: there is none where there
-/// is nothing to say.
+/// `None` if there is nothing to report: clients take any partial success for a warning.
 fn partial_success(signal: Signal, taken: &Taken) -> Option<PartialSuccess> {
     let report = &taken.report;
     let events = report.rejected.saturating_sub(taken.refused);
@@ -59,7 +61,7 @@ fn partial_success(signal: Signal, taken: &Taken) -> Option<PartialSuccess> {
     })
 }
 
-/// The answer's message in protobuf.
+/// The message in protobuf.
 pub(crate) fn exported(signal: Signal, taken: &Taken) -> Vec<u8> {
     let exported = Exported {
         partial_success: partial_success(signal, taken),
@@ -67,7 +69,6 @@ pub(crate) fn exported(signal: Signal, taken: &Taken) -> Vec<u8> {
     exported.encode_to_vec()
 }
 
-/// Everything was taken, or all but some.
 pub(crate) fn taken(signal: Signal, wire: Wire, taken: &Taken) -> Response {
     let body = match wire {
         Wire::Protobuf => exported(signal, taken),
@@ -94,7 +95,7 @@ fn reasons(signal: Signal, rejections: &[Rejection]) -> String {
         Signal::Logs => "a log record",
     };
     let messages = rejections.iter().map(|rejection| {
-        // The events that it made are nothing that the client knows.
+        // The client does not know the events that its span became.
         let of_event = rejection.message.strip_prefix("events[");
         match of_event.and_then(|rest| rest.split_once("] ")) {
             Some((_, reason)) => Cow::from(format!("{item} {reason}")),
@@ -112,11 +113,11 @@ fn reasons(signal: Signal, rejections: &[Rejection]) -> String {
     format!("{}{more}", first.join("; "))
 }
 
-/// The same statuses as `/api/report`: of these clients send again after 429 and 503 only.
-pub(crate) fn refused(wire: Wire, fault: Fault) -> Response {
+/// The same statuses as `/api/report`; of these, OTLP clients retry only 429 and 503.
+pub(crate) fn refused(wire: Wire, fault: ApiError) -> Response {
     let fault = match fault.status {
-        // Clients throw away what was answered with 408.
-        408 => Fault::unavailable(fault.message, LATE_RETRY_S),
+        // Clients drop what was answered with 408.
+        408 => ApiError::unavailable(fault.message, LATE_RETRY_S),
         _ => fault,
     };
     let code = rpc_code(fault.status);
@@ -136,8 +137,8 @@ pub(crate) fn refused(wire: Wire, fault: Fault) -> Response {
             (wire.media_type(), body.unwrap_or_default())
         }
     };
-    // For the status and `Retry-After`, which are the same everywhere.
-    let mut response = Refusal(fault).into_response();
+    // For the status and `Retry-After`, which are the same in both formats.
+    let mut response = ErrorResponse(fault).into_response();
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -148,12 +149,39 @@ pub(crate) fn refused(wire: Wire, fault: Fault) -> Response {
     response
 }
 
-/// Our error and in it what OTLP has: `code` beside `message`.
+/// The errors of an export: the errors of a batch, with the exception in [`refused`].
+pub(super) struct Errors;
+
+impl IntoResponses for Errors {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        let mut responses = errors::EventBatch::responses();
+        responses.remove("408");
+        let schema = Ref::from_schema_name(StatusBody::name());
+        let json = ContentBuilder::new().schema(Some(schema)).build();
+        let contents = [
+            ("application/json", json),
+            ("application/x-protobuf", ContentBuilder::new().build()),
+        ]
+        .map(|(kind, content)| (kind.to_owned(), RefOr::T(content)));
+        for (status, response) in &mut responses {
+            if let RefOr::T(response) = response {
+                response.content = contents.clone().into_iter().collect();
+                if status == "503" {
+                    let late = ErrorCode::RequestTimeout.meaning();
+                    response.description.push_str(&format!(". Or: {late}"));
+                }
+            }
+        }
+        responses
+    }
+}
+
+/// Our error, with OTLP's `code` beside `message`.
 #[derive(Serialize)]
 struct StatusJson<'a> {
     code: i32,
     #[serde(flatten)]
-    fault: &'a Fault,
+    fault: &'a ApiError,
 }
 
 /// The number of the status in gRPC (google/rpc/code.proto).

@@ -1,4 +1,4 @@
-//! The attributes of a span or a record, by name; what nobody asked for is left for the metadata.
+//! The attributes of a span or a record, by name; attributes that no rule reads become metadata.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -8,7 +8,6 @@ use schemas::limits;
 
 use super::value::{Any, held};
 
-/// Attributes in order of their names.
 #[derive(Debug)]
 pub(crate) struct Attributes<'a> {
     entries: Vec<Entry<'a>>,
@@ -22,7 +21,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Of two with one name the last counts; those without a value are none.
+    /// Of two attributes with one name the last counts; attributes without a value are dropped.
     pub(crate) fn new(
         pairs: impl IntoIterator<Item = &'a KeyValue, IntoIter: DoubleEndedIterator>,
     ) -> Self {
@@ -37,7 +36,7 @@ impl<'a> Attributes<'a> {
                 })
             })
             .collect();
-        // Stable, so that the last of equals is now the first.
+        // Stable, so that the last of equal names comes first.
         entries.sort_by_key(|entry| entry.key);
         entries.dedup_by_key(|entry| entry.key);
         Self { entries }
@@ -48,19 +47,19 @@ impl<'a> Attributes<'a> {
         self.entries.get(place.ok()?)
     }
 
-    /// The value, which stays for others too.
+    /// Leaves the value for others.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Any> {
         self.entry(key).map(|entry| entry.value)
     }
 
-    /// The value, which is then not metadata any more.
+    /// Takes the value, which is then no longer metadata.
     pub(crate) fn take(&self, key: &str) -> Option<&'a Any> {
         let entry = self.entry(key)?;
         entry.is_taken.set(true);
         Some(entry.value)
     }
 
-    /// The text, which stays for others too.
+    /// Leaves the text for others.
     pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
         match self.get(key)? {
             Any::StringValue(text) if !text.is_empty() => Some(text),
@@ -68,8 +67,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The first of these that `read` makes something of. It and those that say the same are taken; one that says
-    /// something else stays, so that it can be seen.
+    /// The first of these attributes that `read` accepts. It and attributes with the same value are taken; one with
+    /// another value stays, so that it remains visible.
     pub(crate) fn first<T: PartialEq>(
         &self,
         keys: &[&str],
@@ -102,7 +101,7 @@ impl<'a> Attributes<'a> {
         self.first(keys, |any| short(any, limits::ID_BYTES))
     }
 
-    /// All whose name begins so, with the rest of their names; taken.
+    /// Takes all attributes with this prefix, with the rest of their names.
     pub(crate) fn under<'s>(
         &'s self,
         prefix: &'s str,
@@ -115,7 +114,7 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// What nobody took.
+    /// Attributes that no rule has taken.
     pub(crate) fn rest(&self) -> impl Iterator<Item = (&'a str, &'a Any)> {
         self.entries
             .iter()
@@ -124,7 +123,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// A text of at most `limit` bytes, or a number where a text is usual.
+/// A text of at most `limit` bytes, or a number in place of a text.
 fn short(any: &Any, limit: usize) -> Option<Cow<'_, str>> {
     match any {
         Any::StringValue(text) if (1..=limit).contains(&text.len()) => Some(text.into()),

@@ -1,4 +1,4 @@
-//! Whose a run is: app, user, thread and tags, under every name of every convention.
+//! The owner of a run: app, user, thread and tags, under the names of all conventions.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use schemas::limits;
 use super::attributes::Attributes;
 use super::value::{Any, held, parsed};
 
-/// What a span's own attributes say of where it belongs.
+/// The owner according to the span's attributes.
 #[derive(Debug, Default)]
 pub(crate) struct Context<'a> {
     pub(crate) app: Option<Cow<'a, str>>,
@@ -20,7 +20,7 @@ impl<'a> Context<'a> {
     pub(crate) fn of(attributes: &Attributes<'a>) -> Self {
         Self {
             app: app(attributes).map(Cow::from),
-            // An address first: the field is one.
+            // An e-mail address first, because the field is one.
             user: attributes.name(&[
                 "user.email",
                 "enduser.email",
@@ -46,8 +46,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The app that a span or a record names for itself. Only under our own name: `app_id` is what others call what they
-/// like.
+/// The app that a span or a record names. Only under our own name: other programs use `app_id` for anything.
 pub(crate) fn app<'a>(attributes: &Attributes<'a>) -> Option<&'a str> {
     attributes.first(&["spindle.app_id"], |any| match any {
         Any::StringValue(text) if (1..=limits::ID_BYTES).contains(&text.len()) => {
@@ -57,8 +56,8 @@ pub(crate) fn app<'a>(attributes: &Attributes<'a>) -> Option<&'a str> {
     })
 }
 
-/// Labels: lists of strings, also written as JSON inside of a text, or one text. Those that are no labels, and those
-/// over the bound, are left out.
+/// Tags: lists of strings, also as JSON inside of a text, or one text. Other values, and tags over the bound, are left
+/// out.
 fn tags<'a>(attributes: &Attributes<'a>) -> Vec<Cow<'a, str>> {
     let mut tags = Vec::new();
     for key in ["tag.tags", "langfuse.trace.tags", "agentops.tags"] {

@@ -1,7 +1,8 @@
-//! An event of the interface's own shape, as it is written.
+//! An event of Spindle's own dialect, as it is written.
 
 use std::borrow::Cow;
 
+use schemas::api_error::EventCode;
 use schemas::event::EventFault;
 use schemas::{limits, timestamp};
 use serde::{Serialize, Serializer};
@@ -10,11 +11,10 @@ use super::metadata::{Metadata, bounded};
 use super::usage::Usage;
 use super::value::Json;
 
-const TOO_LARGE: &str = "event_too_large";
-/// Bytes of an input or output that was too large: whatever has to be escaped in it, the event then fits.
+/// Bytes of an input or output that was too large: even fully escaped, the event then fits.
 const CUT_BYTES: usize = 96 << 10;
 
-/// What an event says. Fields that say nothing are not written.
+/// Fields of an event. Empty ones are not written.
 #[derive(Debug, Serialize)]
 pub(crate) struct Draft<'a> {
     pub(crate) name: String,
@@ -47,14 +47,14 @@ pub(crate) struct Draft<'a> {
     pub(crate) tags: Vec<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     pub(crate) metadata: Metadata<'a>,
-    /// What the client said in two ways and is shown in the other.
+    /// The second form of an input that the client sent in two forms.
     #[serde(rename = "input.value", skip_serializing_if = "Option::is_none")]
     pub(crate) input_value: Option<Json<'a>>,
     #[serde(rename = "output.value", skip_serializing_if = "Option::is_none")]
     pub(crate) output_value: Option<Json<'a>>,
 }
 
-/// [`Usage`] as an event has it.
+/// [`Usage`] in the form of an event.
 #[derive(Debug, Serialize)]
 pub(crate) struct Spent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,6 @@ impl<'a> From<Usage<'a>> for Spent<'a> {
     }
 }
 
-/// What went wrong.
 #[derive(Debug, Serialize)]
 pub(crate) struct Failure<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +97,7 @@ pub(crate) struct Failure<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// An event of a run that says nothing else yet.
+    /// An event with the required fields only.
     pub(crate) fn new(name: String, run_id: &'a str, kind: &'a str, timestamp_ms: i64) -> Self {
         Self {
             name,
@@ -122,12 +121,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Appends it as JSON. Where it is too large, input and output are cut, so that all else is kept. After an error
-    /// `out` holds a part of it.
+    /// Appends the event as JSON. Where it is too large, input and output are cut, so that the rest is kept. After an
+    /// error `out` holds a part of it.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Result<(), EventFault> {
         let start = out.len();
         match self.write_whole(out) {
-            Err(fault) if fault.code == TOO_LARGE => {
+            Err(fault) if fault.code == EventCode::EventTooLarge => {
                 out.truncate(start);
                 for value in [&mut self.input, &mut self.output] {
                     *value = value.take().map(|value| bounded(value, CUT_BYTES));
@@ -146,14 +145,14 @@ impl<'a> Draft<'a> {
         match written {
             Ok(()) if bytes <= limits::EVENT_BYTES => Ok(()),
             Ok(()) => Err(EventFault {
-                code: TOO_LARGE,
+                code: EventCode::EventTooLarge,
                 message: format!(
                     "makes an event of {bytes} bytes; the limit is {}",
                     limits::EVENT_BYTES
                 ),
             }),
             Err(error) => Err(EventFault {
-                code: "invalid_value",
+                code: EventCode::InvalidValue,
                 message: format!("cannot be written: {error}"),
             }),
         }
@@ -164,7 +163,7 @@ fn time<S: Serializer>(time_ms: &i64, serializer: S) -> Result<S::Ok, S::Error> 
     serializer.serialize_str(&timestamp::to_text(*time_ms))
 }
 
-/// The moment in milliseconds, where it is one that events may have.
+/// The time in milliseconds, if events may have it.
 pub(crate) fn moment(nanos: u64, now_ms: i64, field: &str) -> Result<i64, EventFault> {
     let time_ms = i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX);
     let message = if time_ms < limits::EARLIEST_TIMESTAMP_MS {
@@ -175,7 +174,7 @@ pub(crate) fn moment(nanos: u64, now_ms: i64, field: &str) -> Result<i64, EventF
         return Ok(time_ms);
     };
     Err(EventFault {
-        code: "timestamp_out_of_range",
+        code: EventCode::TimestampOutOfRange,
         message,
     })
 }

@@ -1,4 +1,4 @@
-//! What attributes say of a run, whichever convention they are written in.
+//! What the attributes of a span say about its run, in any convention.
 
 use std::borrow::Cow;
 
@@ -8,23 +8,21 @@ use super::usage::Usage;
 use super::value::Json;
 use super::{gen_ai, openinference, traceloop};
 
-/// The type of a run that is a model call: the only one that is priced.
+/// The type of model calls, the only runs with a price.
 pub(crate) const LLM: &str = "llm";
-/// The type of a span of which no convention says what it is: a request over the network, a query, a step of one's own.
+/// The type of a span that no convention classifies: a request over the network, a query, a step of the application.
 const SPAN: &str = "span";
 
-/// What is known of a run.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     /// `llm`, `tool`, `agent`, `chain`, ...
     pub(crate) kind: &'static str,
     /// The tool's or agent's own name.
     pub(crate) name: Option<Cow<'a, str>>,
-    /// The agent that acts.
+    /// The acting agent.
     pub(crate) agent: Option<Cow<'a, str>>,
-    /// Empty for all but model calls.
+    /// Empty except for model calls.
     pub(crate) usage: Usage<'a>,
-    /// Messages.
     pub(crate) said: Said,
     /// Input and output as one value each.
     pub(crate) input: Option<Json<'a>>,
@@ -32,8 +30,7 @@ pub(crate) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Reads what is known under any name. Conventions are asked in a fixed order and what one has said stays: spans
-    /// are met that carry two.
+    /// Reads all conventions in a fixed order; the first value wins, because some spans carry two conventions.
     pub(crate) fn of(attributes: &Attributes<'a>) -> Self {
         let kind = openinference::kind(attributes)
             .or_else(|| gen_ai::kind(attributes))
@@ -60,7 +57,7 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// The messages that another source of the same run has, where the attributes had none.
+    /// Adds messages of another source of the same run, if the attributes had none.
     pub(crate) fn hear(&mut self, said: Said) {
         if self.said.input.is_empty() {
             self.said.input = said.input;
@@ -70,14 +67,13 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The input, and what repeats it in other words. Of a model call the messages are the input, of everything else
-    /// the value.
+    /// The input, and its second form. For a model call the messages are the input, for other runs the value.
     pub(crate) fn take_input(&mut self) -> (Option<Json<'a>>, Option<Json<'a>>) {
         let messages = self.said.take_input().map(Json::from);
         chosen(self.kind, messages, self.input.take())
     }
 
-    /// The same for the output.
+    /// See [`Facts::take_input`].
     pub(crate) fn take_output(&mut self) -> (Option<Json<'a>>, Option<Json<'a>>) {
         let messages = self.said.take_output().map(Json::from);
         chosen(self.kind, messages, self.output.take())

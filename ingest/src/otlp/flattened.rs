@@ -1,4 +1,4 @@
-//! Lists and objects that were flattened into attributes (`llm.input_messages.0.message.role`), put together again.
+//! Restores lists and objects that were flattened into attributes (`llm.input_messages.0.message.role`).
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 
 use super::value::{Any, plain};
 
-/// Parts of a name that are looked at; what is behind stays one key. Deeper than any convention goes.
+/// Parts of a name that are split; the rest stays one key. Deeper than any convention goes.
 const DEPTH: usize = 12;
 
-/// Names that are put together: each may take a node for each of its parts, which are two bytes long. Others stay as
+/// Names that are restored: each may take a node for each of its parts, which can be two bytes long. Others stay as
 /// they are.
 const LEAVES: usize = 8192;
 
-/// A part of a name. Numbers come in their own order and before words.
+/// Numbers are ordered by value, before words.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part<'a> {
     Number(u64),
@@ -26,8 +26,8 @@ enum Node<'a> {
     Branch(BTreeMap<Part<'a>, Node<'a>>),
 }
 
-/// The value that these names, without what they have in common, and values are the leaves of. Numbered parts become
-/// a list in the order of their numbers, wherever those begin and whatever is missing. `None` when there are none.
+/// The value with these leaves, named without their common prefix. Numbered parts become a list in the order of their
+/// numbers, wherever those begin and whichever are missing. `None` without leaves.
 pub(crate) fn restored<'a>(pairs: impl Iterator<Item = (&'a str, &'a Any)>) -> Option<Value> {
     let mut root = BTreeMap::new();
     for (path, any) in pairs.take(LEAVES) {
@@ -51,7 +51,7 @@ fn insert<'a>(root: &mut BTreeMap<Part<'a>, Node<'a>>, path: &'a str, any: &'a A
         let node = branch
             .entry(part)
             .or_insert_with(|| Node::Branch(BTreeMap::new()));
-        // A value and parts of it under one name: the parts say more.
+        // A value and parts of it under one name: the parts contain more.
         if let Node::Leaf(_) = node {
             *node = Node::Branch(BTreeMap::new());
         }

@@ -11,7 +11,7 @@ use super::flattened::restored;
 use super::messages;
 use super::value::Json;
 
-/// The type of the run, where this convention says it.
+/// The type of the run according to this convention.
 pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
     // Stays metadata: that a call made vectors, or created an agent, is worth seeing.
     let operation = attributes.text("gen_ai.operation.name")?;
@@ -21,12 +21,12 @@ pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
         "execute_tool" => "tool",
         "invoke_agent" | "create_agent" => "agent",
         "retrieval" => "retriever",
-        // `invoke_workflow`, `plan` and whatever comes: a step that holds others.
+        // `invoke_workflow`, `plan` and unknown operations: a step that contains others.
         _ => "chain",
     })
 }
 
-/// The type of a run that names no operation, from what else it says. Counts of tokens say nothing: sums carry them.
+/// The type of a run without an operation, from its other attributes. Token counts prove nothing: sums carry them too.
 pub(crate) fn guessed_kind(attributes: &Attributes<'_>) -> Option<&'static str> {
     let is_there = |key| attributes.text(key).is_some();
     if is_there("gen_ai.tool.name") {
@@ -38,7 +38,7 @@ pub(crate) fn guessed_kind(attributes: &Attributes<'_>) -> Option<&'static str> 
     is_call.then_some(LLM)
 }
 
-/// Fills what is not known yet.
+/// Fills the fields that are still empty.
 pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
     let own_name = match facts.kind {
         "tool" => attributes.name(&["gen_ai.tool.name"]),

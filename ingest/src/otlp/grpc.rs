@@ -1,8 +1,8 @@
-//! The same exports over gRPC, on the same listener: what OTLP needs of it is one message each way, so it is read here
-//! by hand instead of bringing in a second server.
+//! OTLP over gRPC, on the same listener. OTLP needs one message each way, so the framing is parsed here instead of
+//! adding a second server.
 //!
-//! A message has five bytes in front of it: whether it is compressed, and its length. The outcome comes in the
-//! trailers, or in the headers where there is no answer.
+//! Five bytes precede a message: whether it is compressed, and its length. The outcome is in the trailers, or in the
+//! headers if there is no response message.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -10,19 +10,20 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Full};
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 use std::fmt::Write as _;
 use std::time::Instant;
 
 use super::answer;
+use super::export::GrpcExport;
 use super::translation::Signal;
 use crate::body::{self, Encoding};
-use crate::intake::{self, Format};
+use crate::intake;
 use crate::state::IngestState;
 
-/// Where clients export traces to.
+/// Path of traces.
 pub(crate) const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
-/// And log records.
+/// Path of log records.
 pub(crate) const LOGS: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
 const MEDIA_TYPE: &str = "application/grpc";
@@ -43,7 +44,7 @@ async fn take(State(state): State<IngestState>, request: Request, signal: Signal
     let started = Instant::now();
     let parts = &state.0;
     let (head, mut body) = request.into_parts();
-    let taken = intake::accept(parts, &head, &mut body, Format::Grpc(signal)).await;
+    let taken = intake::accept(parts, &head, &mut body, &GrpcExport(signal)).await;
     let (status, response) = match taken {
         Ok(taken) => (200, exported(answer::exported(signal, &taken))),
         Err(fault) => {
@@ -53,27 +54,32 @@ async fn take(State(state): State<IngestState>, request: Request, signal: Signal
             (fault.status, refused(&fault))
         }
     };
-    // Every answer of gRPC is a 200; what is counted is what it says.
+    // Every response of gRPC is a 200; the metric counts its status.
     let status = axum::http::StatusCode::from_u16(status).unwrap_or_default();
     parts.metrics.answered(status, started.elapsed());
     response
 }
 
-/// Checks that the request is one of gRPC.
-pub(crate) fn check(headers: &HeaderMap) -> Result<(), Fault> {
+/// Rejects requests that are not gRPC.
+pub(crate) fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     match content_type.and_then(|value| value.strip_prefix(MEDIA_TYPE.as_bytes())) {
         Some(b"" | b"+proto") => Ok(()),
         _ => {
             let message = "this is gRPC; over HTTP traces go to /v1/traces and logs to /v1/logs";
-            Err(Fault::new(415, "unsupported_media_type", message))
+            Err(ApiError::new(ErrorCode::UnsupportedMediaType, message))
         }
     }
 }
 
-/// Takes the one message out of a body, with how it is compressed.
-pub(crate) fn message(mut body: Bytes, headers: &HeaderMap) -> Result<(Bytes, Encoding), Fault> {
-    let malformed = || Fault::bad_request("invalid_body", "the body is not one message of gRPC");
+/// The one message of a body, and its compression.
+pub(crate) fn message(mut body: Bytes, headers: &HeaderMap) -> Result<(Bytes, Encoding), ApiError> {
+    let malformed = || {
+        ApiError::new(
+            ErrorCode::InvalidBody,
+            "the body is not one message of gRPC",
+        )
+    };
     if body.len() < HEAD_BYTES {
         return Err(malformed());
     }
@@ -93,7 +99,7 @@ pub(crate) fn message(mut body: Bytes, headers: &HeaderMap) -> Result<(Bytes, En
         (1, b"zstd") => Ok((body, Encoding::Zstd)),
         (1, _) => {
             let message = "grpc-encoding must be one of gzip, deflate, zstd, identity";
-            Err(Fault::new(415, "unsupported_encoding", message))
+            Err(ApiError::new(ErrorCode::UnsupportedEncoding, message))
         }
         _ => Err(malformed()),
     }
@@ -110,11 +116,11 @@ fn exported(message: Vec<u8>) -> Response {
     ([(CONTENT_TYPE, MEDIA_TYPE)], Body::new(body)).into_response()
 }
 
-fn refused(fault: &Fault) -> Response {
+fn refused(fault: &ApiError) -> Response {
     let code = match fault.status {
-        // Clients send again after "unavailable"; after "resource exhausted" only if they are told when.
+        // Clients retry after "unavailable"; after "resource exhausted" only if the response names a delay.
         429 => 14,
-        // There is no such encoding here.
+        // gRPC has no such status.
         415 => 12,
         status => answer::rpc_code(status),
     };
@@ -127,7 +133,7 @@ fn refused(fault: &Fault) -> Response {
     response
 }
 
-/// As gRPC wants it: everything but printable ASCII, and the percent sign, as its bytes.
+/// gRPC's encoding: everything except printable ASCII, and the percent sign, as bytes.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -179,7 +185,11 @@ mod tests {
                 .as_ref()
                 .map(|(bytes, encoding)| (&bytes[..], *encoding));
             let expected = expected.map(|(text, encoding)| (text.as_bytes(), encoding));
-            assert_eq!(taken.map_err(|fault| fault.code), expected, "{body:?}");
+            assert_eq!(
+                taken.map_err(|fault| fault.code.as_str()),
+                expected,
+                "{body:?}"
+            );
         }
     }
 

@@ -1,20 +1,20 @@
 //! Log records of a model call as events of its run.
 //!
-//! Some instrumentations put what was said into log records that name the span. They come in a request of their own,
-//! before the span or after it, in no order that could be relied on. So they become events that add input and output
-//! to the run and claim nothing else:
+//! Some instrumentations put the messages of a call into log records that name the span. They come in a separate
+//! request, before the span or after it, in no reliable order. So they become events that add input and output to the
+//! run and nothing else:
 //!
 //! - Their name ends in `_start`: such an event opens a run that has not been seen and never closes one.
-//! - Their time is rounded up past the record's millisecond, so that the span, which began before it said anything,
-//!   stays first and gives the run its name and type.
-//! - The records of one span in one request make one event. Where a client spreads them over several requests, the
-//!   run's input is what came in the earliest and its output what came in the latest; the others are among the run's
-//!   events.
+//! - Their time is rounded up past the record's millisecond, so that the span, which began earlier, stays first and
+//!   gives the run its name and type.
+//! - The records of one span in one request become one event. Where a client spreads them over several requests, the
+//!   run's input is the earliest and its output the latest; the others are among the run's events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use schemas::api_error::EventCode;
 use schemas::event::EventFault;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -29,10 +29,10 @@ use super::source::Source;
 use super::span::{fault, identifier};
 use super::value::{Any, Json, held, plain};
 
-/// The run is so called until its span comes.
+/// The run's name until its span arrives.
 const NAME: &str = "llm_start";
 
-/// Records of a request, by the run they are of.
+/// Records of a request, by run.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     runs: Vec<Run>,
@@ -45,43 +45,55 @@ struct Run {
     trace_id: String,
     run_id: String,
     source: Arc<Source>,
-    /// The app that the first of its records names that names one.
+    /// The app of the first record that names one.
     app: Option<String>,
-    /// The earliest of its records.
     time_ms: i64,
     records: Vec<Record>,
 }
 
-/// What a record says, already written: as objects it would take many times as much.
+/// The content of a record, serialized: as objects it would take many times as much memory.
 #[derive(Debug)]
 struct Record {
-    /// Its place in the request.
+    /// Its index in the request.
     index: usize,
     nanos: u64,
     input: Vec<Box<RawValue>>,
     output: Vec<Box<RawValue>>,
 }
 
-/// Bytes of a run beside its texts, its place in the map among them.
+/// A record to add.
+pub(crate) struct Incoming<'a> {
+    /// Its index in the request.
+    pub(crate) index: usize,
+    pub(crate) record: LogRecord,
+    pub(crate) source: &'a Arc<Source>,
+    pub(crate) now_ms: i64,
+}
+
+/// Bytes of a run besides its texts, its entry in the map included.
 const RUN_BYTES: usize = size_of::<Run>() + 160;
-/// Bytes of a message beside its text.
+/// Bytes of a message besides its text.
 const MESSAGE_BYTES: usize = size_of::<Box<RawValue>>() + 16;
 
 impl Runs {
-    /// Takes one record in. One that carries everything is appended to `out` at once, with a comma behind it; after an
-    /// error `out` may hold a part of it.
+    /// Adds one record. A complete one is appended to `out` at once, followed by a comma; after an error `out` may hold
+    /// a part of it.
     pub(crate) fn add(
         &mut self,
-        (index, record): (usize, LogRecord),
-        source: &Arc<Source>,
-        now_ms: i64,
+        incoming: Incoming<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), EventFault> {
+        let Incoming {
+            index,
+            record,
+            source,
+            now_ms,
+        } = incoming;
         let name = event_name(&record);
         let event = MessageEvent::of(name);
         if event.is_none() && name != DETAILS {
             let message = "says nothing of a model call: only GenAI events are taken as logs";
-            return Err(fault("invalid_value", message));
+            return Err(fault(EventCode::InvalidValue, message));
         }
         let trace_id = identifier(&record.trace_id, 16, "traceId")?;
         let run_id = identifier(&record.span_id, 8, "spanId")?;
@@ -140,13 +152,13 @@ impl Runs {
         Ok(())
     }
 
-    /// Bytes of memory that the records take that were added.
+    /// Bytes of memory of all records.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends the events of all runs, with a comma behind each. What cannot be written is refused, record by record,
-    /// under the places they had.
+    /// Appends the events of all runs, each followed by a comma. Records that cannot be written are rejected
+    /// individually, by their index.
     pub(crate) fn write(self, out: &mut Vec<u8>, mut refuse: impl FnMut(usize, EventFault)) {
         for mut run in self.runs {
             run.records.sort_by_key(|record| record.nanos);
@@ -184,7 +196,6 @@ impl Runs {
     }
 }
 
-/// Messages as JSON.
 fn written(messages: Vec<Value>) -> Vec<Box<RawValue>> {
     messages
         .iter()
@@ -199,7 +210,7 @@ fn list(messages: &[Box<RawValue>]) -> Option<Json<'static>> {
     to_raw_value(messages).ok().map(Json::written_out)
 }
 
-/// The record's name: a field of its own now, an attribute before.
+/// The record's name: a field in current versions, formerly an attribute.
 fn event_name(record: &LogRecord) -> &str {
     if !record.event_name.is_empty() {
         return &record.event_name;

@@ -1,4 +1,4 @@
-//! Events that say one message each (`gen_ai.user.message`, `gen_ai.choice`): log records of a span, or events on it.
+//! Events with one message each (`gen_ai.user.message`, `gen_ai.choice`): log records of a span, or events on it.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use serde_json::{Map, Value};
@@ -6,19 +6,17 @@ use serde_json::{Map, Value};
 use super::messages::{self, Said};
 use super::value::{held, object, parsed};
 
-/// Everything of a call in one event, in attributes as a span would have them.
+/// All of a call in one event, with the attributes of a span.
 pub(crate) const DETAILS: &str = "gen_ai.client.inference.operation.details";
 
-/// An event by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageEvent {
-    /// A message to the model, of this role.
+    /// A message to the model, with its role.
     To(&'static str),
-    /// One of the model's answers.
     Choice,
-    /// The first form, of 2024: all messages as one attribute.
+    /// The first form, of 2024: all messages in one attribute.
     Prompt,
-    /// The same for the answers.
+    /// The same for the output.
     Completion,
 }
 
@@ -36,7 +34,7 @@ impl MessageEvent {
         })
     }
 
-    /// Adds what it says. `body` is that of a log record; an event on a span has attributes only.
+    /// `body` is the log record's; an event on a span has attributes only.
     pub(crate) fn add_to(self, said: &mut Said, body: Option<Value>, attributes: &[KeyValue]) {
         let attribute = |key: &str| {
             let pair = attributes.iter().find(|pair| pair.key == key)?;
@@ -80,8 +78,8 @@ impl MessageEvent {
     }
 }
 
-/// The fields of a message: the body, else what stands as JSON in `gen_ai.event.content`, else the attributes, of
-/// which the one that only names the system is no part.
+/// The fields of a message: the body, else the JSON in `gen_ai.event.content`, else the attributes, except the one that
+/// names the system.
 fn fields(body: Option<Value>, attributes: &[KeyValue]) -> Map<String, Value> {
     match body {
         Some(Value::Object(fields)) => return fields,

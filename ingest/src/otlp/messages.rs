@@ -1,7 +1,7 @@
-//! The messages of a model call in every shape they are reported in, made the one shape that the rest of Spindle
-//! shows, counts and exports: that of OpenAI's chat, `{role, content, tool_calls, tool_call_id, ...}`.
+//! The messages of a model call, converted from every reported shape to the one that Spindle shows, counts and exports:
+//! OpenAI's chat, `{role, content, tool_calls, tool_call_id, ...}`.
 //!
-//! Whatever is not known of a message stays on it under its own name.
+//! Unknown fields stay on the message under their own names.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::value::{Any, parsed};
 /// Messages in one list: more than a model reads at once.
 const MESSAGES: usize = 10_000;
 
-/// What was said to a model, and what it answered.
+/// The messages to a model, and its output.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) input: Vec<Value>,
@@ -18,12 +18,11 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// The input, if anything was said.
     pub(crate) fn take_input(&mut self) -> Option<Value> {
         (!self.input.is_empty()).then(|| std::mem::take(&mut self.input).into())
     }
 
-    /// The answer: one message, or a list of several.
+    /// One message, or a list of several.
     pub(crate) fn take_output(&mut self) -> Option<Value> {
         match self.output.len() {
             0 => None,
@@ -33,13 +32,12 @@ impl Said {
     }
 }
 
-/// The messages in an attribute: a list of them, one, or a text, also written as JSON inside of a text. `role` is that
-/// of messages that name none.
+/// The messages in an attribute: a list, one message, or a text, also as JSON inside of a text. `role` is the default.
 pub(crate) fn of_attribute(any: &Any, role: &str) -> Vec<Value> {
     of_value(parsed(any), role)
 }
 
-/// The same for a value.
+/// See [`of_attribute`].
 pub(crate) fn of_value(value: Value, role: &str) -> Vec<Value> {
     match value {
         // As messages they would take hundreds of times their bytes.
@@ -56,7 +54,7 @@ pub(crate) fn of_value(value: Value, role: &str) -> Vec<Value> {
     }
 }
 
-/// The instructions that stand beside the messages: text, or a list of parts.
+/// The instructions beside the messages: text, or a list of parts.
 pub(crate) fn of_instructions(any: &Any) -> Vec<Value> {
     match parsed(any) {
         // Messages already.
@@ -68,7 +66,7 @@ pub(crate) fn of_instructions(any: &Any) -> Vec<Value> {
     }
 }
 
-/// One message, which may become several: answers of tools are messages of their own.
+/// One message, which may become several: results of tools are separate messages.
 fn message(value: Value, role: &str) -> Vec<Value> {
     let mut fields = match value {
         Value::Object(fields) => unwrapped(fields),
@@ -104,8 +102,8 @@ fn message(value: Value, role: &str) -> Vec<Value> {
     }
 }
 
-/// The parts of a content that are written as JSON inside of a text: a list of objects with types. Any other list may
-/// be what somebody typed.
+/// The parts of a content that is JSON inside of a text: a list of objects with types. Any other list may be text that
+/// a user typed.
 fn parts_in_text(content: &Value) -> Option<Value> {
     let text = content.as_str().filter(|text| text.starts_with('['))?;
     let parts: Vec<Value> = serde_json::from_str(text).ok()?;
@@ -113,12 +111,12 @@ fn parts_in_text(content: &Value) -> Option<Value> {
     are_parts.then(|| parts.into())
 }
 
-/// Takes a message out of what some put around it; what stands beside it (a reason for its end) moves in.
+/// Takes a message out of its wrapper; fields of the wrapper, like a finish reason, move into it.
 fn unwrapped(mut fields: Map<String, Value>) -> Map<String, Value> {
     let mut inner = match fields.remove("message") {
         Some(Value::Object(inner)) => inner,
         None | Some(Value::Null) => return fields,
-        // All that was said, unless there is more.
+        // The only field, unless there is more.
         Some(said) => {
             let name = match fields.get("content") {
                 None | Some(Value::Null) => "content",
@@ -134,7 +132,6 @@ fn unwrapped(mut fields: Map<String, Value>) -> Map<String, Value> {
     inner
 }
 
-/// What is under the key, where something stands there.
 fn inside(value: Value, key: &str) -> Value {
     match value {
         Value::Object(mut fields) => fields.remove(key).unwrap_or(Value::Object(fields)),
@@ -142,7 +139,7 @@ fn inside(value: Value, key: &str) -> Value {
     }
 }
 
-/// A call of a tool, whose arguments are text in OpenAI's shape.
+/// A tool call, whose arguments are text in OpenAI's shape.
 fn call(value: Value) -> Value {
     let Value::Object(mut fields) = inside(value, "tool_call") else {
         return Value::Null;
@@ -166,7 +163,7 @@ fn call(value: Value) -> Value {
     Value::Object(fields)
 }
 
-/// A part of a content, of either convention, as OpenAI writes it; any other kind as it is.
+/// A part of a content, of either convention, in OpenAI's shape; other kinds unchanged.
 fn content_part(part: Value) -> Value {
     let text = |name| part.get(name).and_then(Value::as_str);
     let address = part["image"]["image"]["url"]
@@ -185,7 +182,7 @@ fn content_part(part: Value) -> Value {
     }
 }
 
-/// A content of one text is that text.
+/// A content of one text becomes that text.
 fn joined(mut parts: Vec<Value>) -> Value {
     match parts.as_mut_slice() {
         [one] if one["type"] == "text" => one["text"].take(),
@@ -193,7 +190,7 @@ fn joined(mut parts: Vec<Value>) -> Value {
     }
 }
 
-/// A message in the shape of the GenAI conventions: everything it holds is a part.
+/// A message in the shape of the GenAI conventions, which consists of parts.
 fn from_parts(mut fields: Map<String, Value>, parts: Vec<Value>) -> Vec<Value> {
     let (mut contents, mut calls, mut messages) = (Vec::new(), Vec::new(), Vec::new());
     let mut thoughts: Vec<String> = Vec::new();

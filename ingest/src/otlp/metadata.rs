@@ -1,4 +1,4 @@
-//! What is known of a run beside what has a place of its own: bounded, under the names it came with.
+//! Attributes without a field of their own in an event: bounded, under their original names.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,18 +9,16 @@ use serde_json::Value;
 use super::attributes::Attributes;
 use super::value::{Any, Json, cut, plain};
 
-/// Bytes of one value. Longer ones are cut: what is meant to be long has a place of its own.
+/// Bytes of one value; longer ones are cut. What is meant to be long has a field of its own.
 const VALUE_BYTES: usize = 8 << 10;
-/// Bytes of a name.
 const KEY_BYTES: usize = 256;
-/// Bytes of everything: a quarter of an event, so that the rest has room for input or output.
+/// Bytes of all metadata: a quarter of an event, so that input or output fits into the rest.
 const ALL_BYTES: usize = 256 << 10;
-/// Keys: far above what any convention writes, and every one is kept and searched by.
+/// Keys: far above what any convention writes, and every one is stored and searchable.
 const KEYS: usize = 256;
-/// Names that mean something in the metadata of an event and are refused there with values of other types.
+/// Names with a fixed type in the metadata of an event, which is rejected if the type differs.
 const MEANT_OTHERWISE: [&str; 2] = ["app_id", "tags"];
 
-/// Metadata of an event.
 #[derive(Debug, Default)]
 pub(crate) struct Metadata<'a> {
     pairs: BTreeMap<Cow<'a, str>, Json<'a>>,
@@ -29,7 +27,7 @@ pub(crate) struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Adds a value under a name. What is there already stays.
+    /// An existing value stays.
     pub(crate) fn insert(&mut self, key: impl Into<Cow<'a, str>>, value: Json<'a>) {
         let key = match key.into() {
             key if MEANT_OTHERWISE.contains(&key.as_ref()) => format!("attribute.{key}").into(),
@@ -43,7 +41,7 @@ impl<'a> Metadata<'a> {
         self.insert_whole(key, value);
     }
 
-    /// The same without the bound on one value, for lists whose elements have their bounds.
+    /// Without the bound on one value, for lists whose elements are bounded.
     pub(crate) fn insert_whole(&mut self, key: Cow<'a, str>, value: Json<'a>) {
         let bytes = key.len() + value.bytes();
         if self.pairs.len() >= KEYS || self.bytes + bytes > ALL_BYTES {
@@ -54,13 +52,13 @@ impl<'a> Metadata<'a> {
         self.pairs.insert(key, value);
     }
 
-    /// Counts what did not come this far.
+    /// Counts attributes that the client dropped.
     pub(crate) fn count_left_out(&mut self, attributes: u32) {
         self.left_out += u64::from(attributes);
     }
 
-    /// Adds all attributes that nothing else was made of. OpenInference's `metadata` is an object of the
-    /// application's own keys, which are what the application asks by.
+    /// Adds all attributes that nothing else used. OpenInference's `metadata` is an object of the application's own
+    /// keys, which the application searches by.
     pub(crate) fn insert_rest(&mut self, attributes: &Attributes<'a>) {
         if let Some(any) = attributes.take("metadata") {
             match super::value::parsed(any) {
@@ -83,7 +81,7 @@ impl<'a> Metadata<'a> {
             }
         }
         for (key, any) in attributes.rest() {
-            // An empty text says nothing, and vectors are long.
+            // An empty text carries no information, and vectors are long.
             let is_empty = matches!(any, Any::StringValue(text) if text.is_empty());
             if !is_empty {
                 self.insert(key, Json::read(any));
@@ -96,7 +94,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// The value, cut to the bound. What is cut is text.
+/// The value, cut to the bound; what is cut becomes text.
 pub(crate) fn bounded(value: Json<'_>, bytes: usize) -> Json<'_> {
     let length = value.bytes();
     if length <= bytes {

@@ -10,7 +10,7 @@ use super::flattened::restored;
 use super::messages;
 use super::value::{Any, Json};
 
-/// The type of the run, where this convention says it.
+/// The type of the run according to this convention.
 pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
     const KEY: &str = "openinference.span.kind";
     let kind = attributes.text(KEY)?;
@@ -39,7 +39,7 @@ pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
     }
 }
 
-/// Fills what is not known yet.
+/// Fills the fields that are still empty.
 pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
     let own_name = match facts.kind {
         "tool" => attributes.name(&["tool.name"]),
@@ -69,7 +69,7 @@ pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
     }
     let texts_to_embed = || {
         let pairs = attributes.under("embedding.embeddings.");
-        // The vectors are long, and nobody reads them.
+        // The vectors are long and of no use to readers.
         restored(pairs.filter(|(name, _)| name.ends_with(".text")))
     };
     let found_documents = || {
@@ -86,7 +86,7 @@ pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
         .or_else(|| found_documents().map(Json::from));
 }
 
-/// A call of the former kind, a text continued, where nothing else was said.
+/// A call of the former completion kind, if there are no messages.
 pub(crate) fn read_completion(attributes: &Attributes<'_>, facts: &mut Facts<'_>) {
     for (prefix, field, role, said) in [
         ("llm.prompts.", "prompt", "user", &mut facts.said.input),
@@ -112,8 +112,8 @@ pub(crate) fn read_completion(attributes: &Attributes<'_>, facts: &mut Facts<'_>
     }
 }
 
-/// A value with the type it is said to have: JSON is read, and so is what is not said to be plain text and looks like
-/// JSON, since many leave the type out.
+/// A value with its declared type: JSON is parsed, and so is text that looks like JSON unless declared as plain text,
+/// since many clients omit the type.
 fn value<'a>(attributes: &Attributes<'a>, [key, mime_type]: [&str; 2]) -> Option<Json<'a>> {
     let any = attributes.take(key)?;
     let mime_type = match attributes.take(mime_type) {

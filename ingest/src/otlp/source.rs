@@ -1,4 +1,4 @@
-//! Where spans and records come from: what their resource and their scope say of all of them.
+//! The source of spans and records: attributes of their resource and scope that apply to all of them.
 
 use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -7,13 +7,13 @@ use schemas::limits;
 use super::metadata::Metadata;
 use super::value::{Any, Json, cut, held};
 
-/// Bytes of one value. They stand in one event of every span, so a resource of a megabyte before ten thousand small
+/// Bytes of one value. It is repeated in one event of every span, so a resource of a megabyte before ten thousand small
 /// spans must not become ten gigabytes.
 const VALUE_BYTES: usize = 256;
 
-/// Bytes of everything else that a resource and a scope say, names and values: it stands there as often.
+/// Bytes of all other attributes of a resource and a scope, names and values: they are repeated as often.
 const OTHERS_BYTES: usize = 2 << 10;
-/// What has a place of its own.
+/// Attributes with a field of their own.
 const KNOWN: [&str; 10] = [
     "service.name",
     "service.version",
@@ -27,16 +27,16 @@ const KNOWN: [&str; 10] = [
     "session.id",
 ];
 
-/// What a resource says, and the scope in it.
+/// A resource and a scope in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source {
-    /// The app that it names for all of its spans.
+    /// The app of all its spans.
     pub(crate) app: Option<String>,
-    /// The user and the thread of those spans that name none.
+    /// The user and the thread of spans that name none.
     pub(crate) user: Option<String>,
     pub(crate) thread: Option<String>,
     of_resource: Vec<(&'static str, String)>,
-    /// Whatever else is said, as far as there is room.
+    /// Other attributes, as far as there is room.
     others: Vec<(String, String)>,
     scope: String,
 }
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// The same for the spans of one scope.
+    /// The source of the spans of one scope.
     pub(crate) fn with_scope(&self, scope: &InstrumentationScope) -> Self {
         let mut source = self.clone();
         source.scope = cut(&scope.name, VALUE_BYTES).to_owned();
@@ -86,7 +86,6 @@ impl Source {
         source
     }
 
-    /// Bytes of memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         let known = self.of_resource.iter().map(|(_, value)| value.len() + 64);
         let others = self.others.iter();
@@ -94,14 +93,14 @@ impl Source {
         size_of::<Self>() + self.scope.len() + known.chain(others).sum::<usize>()
     }
 
-    /// Adds what has no place of its own, under names that the span itself has not used.
+    /// Adds the other attributes, except under names that the span itself uses.
     pub(crate) fn add_others_to<'a>(&'a self, metadata: &mut Metadata<'a>) {
         for (name, value) in &self.others {
             metadata.insert(name.as_str(), Json::Text(value.into()));
         }
     }
 
-    /// Adds it to the metadata of an event.
+    /// Adds all attributes to the metadata of an event.
     pub(crate) fn add_to<'a>(&'a self, metadata: &mut Metadata<'a>) {
         for (name, value) in &self.of_resource {
             metadata.insert(*name, Json::Text(value.into()));
@@ -112,7 +111,7 @@ impl Source {
     }
 }
 
-/// Adds pairs while there is room for them; one that is too long is left out, and the next may still fit.
+/// Adds pairs while there is room; one that is too long is skipped, and the next may still fit.
 fn add_others<'a>(
     others: &mut Vec<(String, String)>,
     prefix: &str,

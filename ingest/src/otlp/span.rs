@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
+use schemas::api_error::EventCode;
 use schemas::event::EventFault;
 use schemas::limits;
 use serde_json::{Value, json};
@@ -19,17 +20,17 @@ use super::metadata::{self, Metadata};
 use super::source::Source;
 use super::value::{Any, Json, cut, held};
 
-/// Events and links of a span that are kept, of each.
+/// Events that are kept of a span, and links.
 const LISTED: usize = 64;
-/// Bytes of a value that only repeats what messages say: a page of text, where an answer of a model has its identifier.
+/// Bytes of a value that only repeats messages: a page of text, where a model's output has its identifier.
 const REPEATED_BYTES: usize = 8 << 10;
 /// Bytes of an error's parts.
 const ERROR_BYTES: usize = 64 << 10;
 const EXCEPTION: &str = "exception";
-/// One for each piece of a streamed answer, and says nothing of it.
+/// One for each piece of a streamed output, without its content.
 const CHUNK: &str = "gen_ai.content.completion.chunk";
 
-/// Appends both events, with a comma between them. After an error `out` holds a part of them.
+/// Appends both events, separated by a comma. After an error `out` holds a part of them.
 pub(crate) fn write(
     span: &Span,
     source: &Source,
@@ -44,12 +45,12 @@ pub(crate) fn write(
     };
     if span.end_time_unix_nano == 0 {
         let message = "has no endTimeUnixNano; only spans that have ended are taken";
-        return Err(fault("missing_field", message));
+        return Err(fault(EventCode::MissingField, message));
     }
     let start_ms = moment(span.start_time_unix_nano, now_ms, "startTimeUnixNano")?;
     let end_ms = moment(span.end_time_unix_nano, now_ms, "endTimeUnixNano")?;
 
-    // What an event says of the whole call counts as if the span said it, where the span does not.
+    // Attributes of an event about the whole call count as the span's, if the span has none.
     let details = span.events.iter().filter(|event| event.name == DETAILS);
     let details = details.flat_map(|event| &event.attributes);
     let attributes = Attributes::new(details.chain(&span.attributes));
@@ -60,7 +61,7 @@ pub(crate) fn write(
 
     let own_name = facts.name.take();
     let own_name = own_name.as_deref().unwrap_or(&span.name);
-    // `_error` is the longest of what follows it in an event's name.
+    // `_error` is the longest suffix of an event's name.
     let name = match cut(own_name, limits::NAME_BYTES - "_error".len()) {
         "" => facts.kind,
         name => name,
@@ -73,7 +74,7 @@ pub(crate) fn write(
     };
     let mut start = event("start", start_ms);
     let mut end = event(if failure.is_some() { "error" } else { "end" }, end_ms);
-    // One identity whatever became of it: a span has one end.
+    // One identity for any outcome: a span has one end.
     end.event_id = Some(format!("{trace_id}-{run_id}-end"));
 
     let (input, repeated_input) = facts.take_input();
@@ -108,21 +109,21 @@ pub(crate) fn write(
     end.write(out)
 }
 
-pub(crate) fn fault(code: &'static str, message: impl Into<String>) -> EventFault {
+pub(crate) fn fault(code: EventCode, message: impl Into<String>) -> EventFault {
     EventFault {
         code,
         message: message.into(),
     }
 }
 
-/// An identifier in hexadecimal digits, of the length it must have and not zero.
+/// An identifier in hexadecimal digits, of the required length and not zero.
 pub(crate) fn identifier(id: &[u8], bytes: usize, field: &str) -> Result<String, EventFault> {
     if id.is_empty() {
-        return Err(fault("missing_field", format!("has no {field}")));
+        return Err(fault(EventCode::MissingField, format!("has no {field}")));
     }
     if id.len() != bytes || id.iter().all(|byte| *byte == 0) {
         let message = format!("{field} must be {bytes} bytes and not all zero");
-        return Err(fault("invalid_value", message));
+        return Err(fault(EventCode::InvalidValue, message));
     }
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = id.iter().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -141,7 +142,7 @@ fn said_in_events(events: &[Event]) -> Said {
     said
 }
 
-/// What went wrong: the status says whether, the last exception says what.
+/// The status says whether the span failed, the last exception says how.
 fn failure<'a>(span: &'a Span, attributes: &Attributes<'a>) -> Option<Failure<'a>> {
     let status = span.status.as_ref()?;
     if status.code != StatusCode::Error as i32 {
@@ -170,7 +171,7 @@ fn text_of<'a>(pairs: &'a [KeyValue], key: &str) -> Option<&'a str> {
     }
 }
 
-/// The side of a request over the network that a span is.
+/// The span's side of a request over the network.
 fn add_kind(metadata: &mut Metadata<'_>, kind: i32) {
     let name = match SpanKind::try_from(kind) {
         Ok(SpanKind::Server) => "server",
@@ -193,7 +194,7 @@ fn add_links(metadata: &mut Metadata<'_>, span: &Span) {
     list(metadata, "links", links, span.dropped_links_count);
 }
 
-/// Events that nothing else was made of.
+/// Events that nothing else used.
 fn add_events(metadata: &mut Metadata<'_>, span: &Span, has_failed: bool) {
     let last = span
         .events

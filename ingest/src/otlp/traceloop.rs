@@ -7,14 +7,14 @@ use super::attributes::Attributes;
 use super::facts::{Facts, LLM};
 use super::value::Json;
 
-/// The type of the run, where this convention says it.
+/// The type of the run according to this convention.
 pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
     let of_step = |key| {
         Some(match attributes.text(key)? {
             "agent" => "agent",
             "tool" => "tool",
             "llm" => LLM,
-            // `workflow`, `task`, `operation`, `session`: a step that holds others.
+            // `workflow`, `task`, `operation`, `session`: a step that contains others.
             _ => "chain",
         })
     };
@@ -26,7 +26,7 @@ pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
         .or_else(|| of_step("agentops.span.kind"))
 }
 
-/// Fills what is not known yet.
+/// Fills the fields that are still empty.
 pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
     if facts.name.is_none() && matches!(facts.kind, "tool" | "agent") {
         facts.name = attributes.name(&["traceloop.entity.name", "tool.name", "agent.name"]);

@@ -1,27 +1,37 @@
-//! From a body of OTLP to a body of `/api/report`: pure.
+//! Translates a body of OTLP to a body of `/api/report`. Pure.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use schemas::api_error::{ApiError, ErrorCode};
 use schemas::event::EventFault;
-use schemas::fault::Fault;
 
-use super::log_record::Runs;
+use super::log_record::{Incoming, Runs};
 use super::span;
 use super::wire::{Room, Wire};
-use crate::plan::Rejections;
+use crate::outcome::Rejections;
 
 const HEAD: &[u8] = b"{\"events\":[";
 const TAIL: &[u8] = b"]}";
 
-/// What is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Traces,
     Logs,
 }
 
-/// The events of a request, and the spans or records that none could be made of.
+/// A body to translate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExportBody<'a> {
+    pub(crate) wire: Wire,
+    pub(crate) bytes: &'a Bytes,
+    /// When it was read, Unix milliseconds.
+    pub(crate) now_ms: i64,
+    /// Bound on the bytes of the events: a span of a few bytes becomes hundreds.
+    pub(crate) events_bytes_max: usize,
+}
+
+/// The events of a request, and its spans or records that yielded none.
 #[derive(Debug)]
 pub(crate) struct Translation {
     /// `{"events": [...]}`.
@@ -30,7 +40,7 @@ pub(crate) struct Translation {
 }
 
 impl Signal {
-    /// What one of it is called where a person reads it.
+    /// The name of an item in messages.
     fn item(self) -> &'static str {
         match self {
             Self::Traces => "spans",
@@ -38,7 +48,7 @@ impl Signal {
         }
     }
 
-    /// How many events an item makes.
+    /// Events per item.
     pub(crate) fn events_of_item(self) -> usize {
         match self {
             Self::Traces => 2,
@@ -46,18 +56,21 @@ impl Signal {
         }
     }
 
-    /// Translates a body at a moment. `limit` is how many bytes the events may take: a span of a few bytes makes
-    /// hundreds. `room` is asked for the memory of what is read at once, before it is.
+    /// Translates a body. Memory for an item is reserved in `room` before it is parsed.
     ///
     /// # Errors
-    /// 400 when the body as a whole is not OTLP, 413 when its events take more than `limit`, 503 without memory.
+    /// 400 when the body as a whole is not OTLP, 413 when its events take more than [`ExportBody::events_bytes_max`], 503 without memory.
     pub(crate) fn translate(
         self,
-        wire: Wire,
-        body: &Bytes,
-        (now_ms, limit): (i64, usize),
+        body: ExportBody<'_>,
         mut room: Room<impl FnMut(usize) -> bool>,
-    ) -> Result<Translation, Fault> {
+    ) -> Result<Translation, ApiError> {
+        let ExportBody {
+            wire,
+            bytes: body,
+            now_ms,
+            events_bytes_max: limit,
+        } = body;
         let mut events = Vec::with_capacity(2 * body.len() + HEAD.len());
         events.extend_from_slice(HEAD);
         let mut rejections = Rejections::default();
@@ -83,8 +96,15 @@ impl Signal {
             Self::Logs => {
                 wire.visit(body, &mut room, |source, record: Result<LogRecord, _>| {
                     let start = events.len();
-                    let added = record
-                        .and_then(|record| runs.add((index, record), source, now_ms, &mut events));
+                    let added = record.and_then(|record| {
+                        let incoming = Incoming {
+                            index,
+                            record,
+                            source,
+                            now_ms,
+                        };
+                        runs.add(incoming, &mut events)
+                    });
                     if let Err(fault) = added {
                         events.truncate(start);
                         refuse(index, fault);
@@ -96,7 +116,7 @@ impl Signal {
                 within(limit, events.len())?;
             }
         }
-        // Every event has a comma behind it.
+        // Every event is followed by a comma.
         if events.ends_with(b",") {
             events.pop();
         }
@@ -108,12 +128,12 @@ impl Signal {
     }
 }
 
-fn within(limit: usize, bytes: usize) -> Result<(), Fault> {
+fn within(limit: usize, bytes: usize) -> Result<(), ApiError> {
     if bytes <= limit {
         return Ok(());
     }
     let message = format!("the body makes events of more than {limit} bytes; send smaller batches");
-    Err(Fault::new(413, "body_too_large", message))
+    Err(ApiError::new(ErrorCode::BodyTooLarge, message))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Which model was called, with how many tokens, at what cost: under every name that was ever in use.
+//! Model, token counts and cost of a call, under every name that was ever in use.
 //!
-//! Only model calls are asked. An agent's or a workflow's span often repeats the sums of the calls below it, and what
-//! is counted once must not be counted again; there these attributes stay metadata.
+//! Only model calls have a usage. The span of an agent or a workflow often repeats the sums of the calls below it,
+//! which must not be counted twice; there these attributes stay metadata.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ const CACHED: [&str; 7] = [
     "llm.token_count.prompt_details.cache_read",
     "llm.usage.cache_read_input_tokens",
 ];
-/// Looked at for the sum of the prompt; they stay metadata, because an event has no field for them.
+/// Read for the sum of the prompt; they stay metadata, because an event has no field for them.
 const CACHE_WRITTEN: [&str; 8] = [
     "gen_ai.usage.cache_creation.input_tokens",
     "gen_ai.usage.cache_write.input_tokens",
@@ -66,21 +66,19 @@ const COST: [&str; 3] = [
     "gen_ai.usage.total_cost",
     "llm.cost.total",
 ];
-/// The largest count that an event may carry.
 const COUNT_MAX: i64 = 1 << 53;
 
-/// What a model call used.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Usage<'a> {
     pub(crate) model: Option<Cow<'a, str>>,
     /// Tokens of the prompt, cached ones included.
     pub(crate) prompt: Option<u64>,
-    /// Tokens of the answer, reasoning included.
+    /// Tokens of the output, reasoning included.
     pub(crate) completion: Option<u64>,
     pub(crate) total: Option<u64>,
     pub(crate) cached: Option<u64>,
     pub(crate) reasoning: Option<u64>,
-    /// USD, more than nothing.
+    /// USD, above zero.
     pub(crate) cost: Option<f64>,
 }
 
@@ -88,7 +86,7 @@ impl<'a> Usage<'a> {
     pub(crate) fn of_model_call(attributes: &Attributes<'a>) -> Self {
         let served = attributes.name(&SERVED_MODEL);
         let model = match &served {
-            // The asked one stays metadata where it says something else.
+            // The requested model stays metadata if it differs.
             Some(served) => {
                 for key in ASKED_MODEL {
                     if attributes.text(key) == Some(served) {
@@ -119,18 +117,18 @@ impl<'a> Usage<'a> {
             total,
             cached,
             reasoning: tokens(&REASONING),
-            // Clients that know no price say 0, and so do failed calls: our own table then knows better.
+            // Clients that know no price send 0, and so do failed calls: our own table then knows better.
             cost: attributes.first(&COST, amount),
         }
     }
 }
 
-/// Prompt and total with the cached tokens in them.
+/// Prompt and total with the cached tokens included.
 ///
-/// The conventions say that the prompt's count includes what was read from and written to a cache. Anthropic's own
-/// count does not, and some instrumentations pass it on as it is (OpenLLMetry for Bedrock, for one:
-/// traceloop/openllmetry#4449). That can be told where the parts are more than the whole, or where the total is the sum
-/// of all of them, and only then is anything added; where it cannot, the count is taken at its word.
+/// The conventions say that the prompt's count includes tokens read from and written to a cache. Anthropic's own count
+/// does not, and some instrumentations pass it on unchanged (OpenLLMetry for Bedrock, for one:
+/// traceloop/openllmetry#4449). This is detectable where the parts are more than the whole, or where the total is the
+/// sum of all of them, and only then is anything added; otherwise the count is taken as it is.
 fn with_cache(
     prompt: Option<u64>,
     total: Option<u64>,
@@ -157,7 +155,7 @@ fn with_cache(
     (Some(whole), total)
 }
 
-/// Whether the call is for embeddings, which have no answer to count.
+/// Whether the call is for embeddings, which have no output to count.
 fn makes_vectors(attributes: &Attributes<'_>) -> bool {
     attributes
         .text("gen_ai.operation.name")
@@ -173,7 +171,7 @@ fn makes_vectors(attributes: &Attributes<'_>) -> bool {
             .is_some_and(|kind| kind.eq_ignore_ascii_case("EMBEDDING"))
 }
 
-/// The model in OpenInference's parameters of the call: all there is when the call failed.
+/// The model in OpenInference's parameters of the call: the only source when the call failed.
 fn asked_in_parameters<'a>(attributes: &Attributes<'a>) -> Option<Cow<'a, str>> {
     #[derive(serde::Deserialize)]
     struct Parameters {
@@ -186,7 +184,7 @@ fn asked_in_parameters<'a>(attributes: &Attributes<'a>) -> Option<Cow<'a, str>> 
         .then(|| model.into())
 }
 
-/// A count, also as text or with a point.
+/// A count, also as text or with a decimal point.
 fn count(any: &Any) -> Option<u64> {
     let number = match any {
         Any::IntValue(number) => *number,
@@ -201,8 +199,8 @@ fn count(any: &Any) -> Option<u64> {
     u64::try_from(number).ok().filter(|_| number <= COUNT_MAX)
 }
 
-/// An amount of money above zero and below what an event may carry, in as many digits as it may: what is below a
-/// millionth of a millionth is nothing.
+/// An amount of money above zero and below the bound of an event, rounded to an event's digits: less than a millionth
+/// of a millionth is nothing.
 fn amount(any: &Any) -> Option<f64> {
     let number = match any {
         Any::DoubleValue(number) => *number,
@@ -224,24 +222,24 @@ mod tests {
     #[test]
     fn cached_tokens_are_added_only_where_the_prompt_cannot_hold_them() {
         for (given, expected) in [
-            // The conventions: they are inside.
+            // The conventions: included.
             (
                 (Some(130), Some(150), Some(20), Some(100), Some(25)),
                 (Some(130), Some(150)),
             ),
-            // Anthropic's own counts: 5 beside 100 read and 25 written.
+            // Anthropic's own counts: 5 besides 100 read and 25 written.
             (
                 (Some(5), Some(25), Some(20), Some(100), Some(25)),
                 (Some(130), Some(150)),
             ),
-            // The same with a total that has them.
+            // The same with a total that includes them.
             (
                 (Some(5), Some(150), Some(20), Some(100), Some(25)),
                 (Some(130), Some(150)),
             ),
             ((Some(5), None, Some(20), None, None), (Some(5), None)),
             ((None, Some(25), None, Some(100), None), (None, Some(25))),
-            // Fewer beside the prompt than it has, and the total is the sum of all.
+            // Fewer than the prompt, and the total is the sum of all.
             (
                 (Some(200), Some(345), Some(20), Some(100), Some(25)),
                 (Some(325), Some(345)),

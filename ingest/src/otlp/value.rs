@@ -11,20 +11,19 @@ use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-/// What an attribute holds, once it is known to hold something.
+/// A present value of an attribute.
 pub(crate) type Any = any_value::Value;
 
-/// A JSON value on its way into an event, without a copy where it can be had.
+/// A JSON value for an event, borrowed where possible.
 #[derive(Clone, Debug)]
 pub(crate) enum Json<'a> {
-    /// A string.
     Text(Cow<'a, str>),
-    /// Anything, already written.
+    /// Serialized JSON.
     Raw(Cow<'a, RawValue>),
 }
 
 impl<'a> Json<'a> {
-    /// Whatever the attribute holds, as it is.
+    /// The value as it is.
     pub(crate) fn of(any: &'a Any) -> Self {
         match any {
             Any::StringValue(text) => Self::Text(text.into()),
@@ -32,7 +31,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The same, with an object or a list that is written inside of a text taken for what it is.
+    /// The value, with JSON objects and lists inside of a text parsed.
     pub(crate) fn read(any: &'a Any) -> Self {
         match any {
             Any::StringValue(text) if text.trim_start().starts_with(['{', '[']) => {
@@ -42,7 +41,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The JSON that a text is; the text itself where it is none.
+    /// The JSON in a text; the text itself if it is none.
     pub(crate) fn inside(text: &'a str) -> Self {
         let raw = serde_json::from_str::<Readable>(text)
             .and_then(|_| serde_json::from_str::<&RawValue>(text));
@@ -52,12 +51,11 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// What is written already.
     pub(crate) fn written_out(raw: Box<RawValue>) -> Self {
         Self::Raw(Cow::Owned(raw))
     }
 
-    /// Bytes it takes, near enough for a bound.
+    /// Approximate bytes, for a bound.
     pub(crate) fn bytes(&self) -> usize {
         self.written().len()
     }
@@ -75,7 +73,7 @@ impl From<Value> for Json<'_> {
     fn from(value: Value) -> Self {
         match value {
             Value::String(text) => Self::Text(text.into()),
-            // A value of serde_json is always written; were it not, nothing would be lost but this.
+            // Serializing a `Value` cannot fail.
             other => {
                 to_raw_value(&other).map_or(Self::Text("".into()), |raw| Self::Raw(Cow::Owned(raw)))
             }
@@ -92,12 +90,11 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// What an attribute holds, if anything.
 pub(crate) fn held(value: Option<&AnyValue>) -> Option<&Any> {
     value.and_then(|value| value.value.as_ref())
 }
 
-/// The value as serde_json has it. Numbers that JSON has no words for become text, bytes base64.
+/// The value for serde_json. Numbers that JSON cannot express become text, bytes base64.
 pub(crate) fn plain(any: &Any) -> Value {
     match any {
         Any::StringValue(text) => text.as_str().into(),
@@ -113,7 +110,7 @@ pub(crate) fn plain(any: &Any) -> Value {
         }
         Any::KvlistValue(pairs) => Value::Object(object(&pairs.values)),
         Any::BytesValue(bytes) => STANDARD.encode(bytes).into(),
-        // Of the profiling signal alone; means nothing here.
+        // Only used by the profiling signal.
         Any::StringValueStrindex(_) => Value::Null,
     }
 }
@@ -126,7 +123,7 @@ pub(crate) fn object(pairs: &[KeyValue]) -> Map<String, Value> {
         .collect()
 }
 
-/// The value, with JSON inside of a text read. `None` where there is nothing.
+/// The value, with JSON inside of a text parsed. `Null` if there is none.
 pub(crate) fn parsed(any: &Any) -> Value {
     match any {
         Any::StringValue(text) if text.trim_start().starts_with(['{', '[']) => {
@@ -136,13 +133,13 @@ pub(crate) fn parsed(any: &Any) -> Value {
     }
 }
 
-/// The longest beginning of `text` of at most `bytes` bytes that ends at a character.
+/// The longest prefix of at most `bytes` bytes that ends at a character boundary.
 pub(crate) fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// JSON that everything downstream can read: serde_json's own bound on depth holds, and every text and number stands
-/// for something. Nothing is kept.
+/// Deserializes to nothing, to check JSON that everything downstream can read: within serde_json's bound on depth, with
+/// valid texts and numbers.
 struct Readable;
 
 impl<'de> Deserialize<'de> for Readable {

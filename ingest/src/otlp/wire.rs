@@ -1,5 +1,5 @@
-//! The two ways in which a request is written, read one item at a time: what is small in a body can be large in
-//! memory, so that a whole body is never held as objects.
+//! The two encodings of a request, parsed one item at a time: what is small in a body can be large in memory, so a
+//! whole body is never held as objects.
 
 mod json;
 mod lenient;
@@ -15,8 +15,8 @@ use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use schemas::api_error::{ApiError, ErrorCode, EventCode};
 use schemas::event::EventFault;
-use schemas::fault::Fault;
 use schemas::limits;
 use serde::de::DeserializeOwned;
 
@@ -24,10 +24,10 @@ use super::source::Source;
 pub(crate) use room::Room;
 use room::Shape;
 
-/// Bytes of one span or record as it comes: of a longer one not even the beginning is looked at.
+/// Encoded bytes of one span or record; a longer one is not parsed at all.
 const ITEM_BYTES: usize = 8 * limits::EVENT_BYTES;
 
-/// How a request is written, and its answer.
+/// The encoding of a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     Protobuf,
@@ -35,7 +35,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// The media type of an answer.
+    /// The media type of a response.
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/x-protobuf",
@@ -43,8 +43,8 @@ impl Wire {
         }
     }
 
-    /// What the request says of its body.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Fault> {
+    /// From the `Content-Type` of a request.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let media_type = headers
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
@@ -57,18 +57,18 @@ impl Wire {
             Ok(Self::Json)
         } else {
             let message = "Content-Type must be application/x-protobuf or application/json";
-            Err(Fault::new(415, "unsupported_media_type", message))
+            Err(ApiError::new(ErrorCode::UnsupportedMediaType, message))
         }
     }
 
-    /// Gives every span (or record) of a body to the visitor, in order, with where it comes from, or says why one is
-    /// none. An error means that the body as a whole is not OTLP; what was visited before is then void.
+    /// Calls the visitor with every span (or record) of a body, in order, with its source, or with the reason why it is
+    /// unreadable. An error means that the body as a whole is not OTLP; what was visited before is then void.
     pub(crate) fn visit<T: Item>(
         self,
         body: &Bytes,
         room: &mut Room<impl FnMut(usize) -> bool>,
-        mut visitor: impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        mut visitor: impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
         match self {
             Self::Protobuf => protobuf::visit(body, room, &mut visitor),
             Self::Json => json::visit(body, room, &mut visitor),
@@ -76,9 +76,9 @@ impl Wire {
     }
 }
 
-/// What is read as one: a span or a log record, and what stands before many of them.
+/// A message that is parsed as a unit: a span or a log record, or the resource or scope before them.
 pub(crate) trait Item: prost::Message + DeserializeOwned + Default {
-    /// Where its lists are.
+    /// The fields that are lists.
     const SHAPE: Shape;
 }
 
@@ -98,26 +98,29 @@ impl Item for InstrumentationScope {
     const SHAPE: Shape = Shape::Scope;
 }
 
-/// What is not OTLP.
-fn malformed(why: impl std::fmt::Display) -> Fault {
-    Fault::bad_request("invalid_body", format!("the body is not OTLP: {why}"))
+/// 400 for a body that is not OTLP.
+fn malformed(why: impl std::fmt::Display) -> ApiError {
+    ApiError::new(
+        ErrorCode::InvalidBody,
+        format!("the body is not OTLP: {why}"),
+    )
 }
 
-/// A span that is none: the others are still good.
+/// The rejection of an unreadable span; the others are still good.
 fn unreadable(why: impl std::fmt::Display) -> EventFault {
     EventFault {
-        code: "invalid_value",
+        code: EventCode::InvalidValue,
         message: format!("cannot be read: {why}"),
     }
 }
 
-/// Refuses an item before it is read, where it is too large.
+/// Rejects an item that is too large before it is parsed.
 fn within_bound(bytes: usize) -> Result<(), EventFault> {
     if bytes <= ITEM_BYTES {
         return Ok(());
     }
     Err(EventFault {
-        code: "event_too_large",
+        code: EventCode::EventTooLarge,
         message: format!("is {bytes} bytes; the limit is {ITEM_BYTES}"),
     })
 }

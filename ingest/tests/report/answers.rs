@@ -104,8 +104,7 @@ async fn events_of_several_apps_become_records_of_their_own_keys() {
 }
 
 #[tokio::test]
-async fn the_project_is_that_of_the_key_whatever_the_payload_says() {
-    // (T1)
+async fn the_project_is_that_of_the_key_whatever_the_payload_says_t1() {
     let tier = tier();
     let event = event_of("a", "other/../x").replacen(
         '{',
@@ -273,7 +272,7 @@ fn the_document_names_every_answer() {
             "200", "400", "401", "403", "408", "413", "415", "429", "500", "503"
         ]
     );
-    for name in ["Fault", "Rejection", "Report", "ReportBody"] {
+    for name in ["ApiError", "Rejection", "Report", "ReportBody"] {
         assert!(
             document["components"]["schemas"][name].is_object(),
             "{name}"

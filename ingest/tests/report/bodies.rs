@@ -87,7 +87,7 @@ async fn a_content_type_that_is_not_json_is_415_and_none_is_fine() {
     for (value, status) in [
         (None, 200),
         (Some("application/json; charset=utf-8"), 200),
-        (Some("text/plain;charset=UTF-8"), 200),
+        (Some("text/plain;charset=UTF-8"), 415),
         (Some("application/x-www-form-urlencoded"), 415),
         (Some("application/json; charset=utf-16"), 415),
     ] {
@@ -99,6 +99,24 @@ async fn a_content_type_that_is_not_json_is_415_and_none_is_fine() {
                 .insert(CONTENT_TYPE, value.parse().unwrap());
         }
         assert_eq!(tier.send(request).await.status, status, "{value:?}");
+    }
+}
+
+#[tokio::test]
+async fn text_is_taken_from_clients_of_the_llmonitor_dialect_alone() {
+    let tier = tier();
+    let old = r#"{"type": "agent", "event": "start", "runId": "r", "timestamp": "2026-01-01T00:00:00Z", "app": "a"}"#;
+    for (body, status) in [
+        (batch(&[old.to_owned()]), 200),
+        (batch(&[event("a"), old.to_owned()]), 200),
+        (batch(&[event("a")]), 415),
+        (batch(&[]), 415),
+        ("no JSON".to_owned(), 415),
+    ] {
+        let mut request = request(body.clone());
+        let text = "text/plain;charset=UTF-8".parse().unwrap();
+        request.headers_mut().insert(CONTENT_TYPE, text);
+        assert_eq!(tier.send(request).await.status, status, "{body}");
     }
 }
 
@@ -240,8 +258,7 @@ async fn a_body_that_breaks_off_is_400() {
 }
 
 #[tokio::test]
-async fn all_bodies_together_are_bounded_and_over_it_is_503() {
-    // (X1)
+async fn all_bodies_together_are_bounded_and_over_it_is_503_x1() {
     let limit = 10_000;
     let tier = tier_with(IngestConfig {
         body_bytes: limit,

@@ -1,5 +1,4 @@
-//! What exporters really sent, replayed: the runs are those that a person reading the capture expects, written down
-//! beside it in `runs.txt`.
+//! Captured requests of real exporters, replayed: the runs are the ones that `runs.txt` beside the capture expects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -44,7 +43,7 @@ fn captures(name: &str) -> Vec<Capture> {
         .iter()
         .map(|path| {
             let meta: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-            // The exact bytes, where they were not JSON as it stands.
+            // The exact bytes of a body that is not JSON as it stands.
             let bytes = fs::read(path.with_extension("bin"));
             let bytes = bytes.unwrap_or_else(|_| meta["body"].to_string().into_bytes());
             Capture { meta, bytes }
@@ -57,7 +56,7 @@ impl Capture {
         self.meta["path"].as_str().unwrap()
     }
 
-    /// As it was sent.
+    /// Replays the request as it was sent.
     async fn replay(&self, tier: &Tier) -> Answer {
         let mut request = post(self.path());
         for (name, value) in self.meta["headers"].as_object().unwrap() {
@@ -70,7 +69,7 @@ impl Capture {
         tier.send(request.body(body).unwrap()).await
     }
 
-    /// What it says, in OTLP's JSON.
+    /// Replays its content in OTLP's JSON.
     async fn replay_as_json(&self, tier: &Tier) -> Answer {
         let request = post(self.path()).header(header::CONTENT_TYPE, "application/json");
         let body = Body::from(self.meta["body"].to_string());
@@ -140,15 +139,13 @@ fn tell(run: &FullRun, indent: &str, out: &mut String) {
             write!(out, ", {label} {text}").unwrap();
         }
     }
+    let tokens = state.usage().tokens;
     for (label, count) in [
-        ("prompt", state.prompt_tokens()),
-        ("completion", state.completion_tokens()),
-        ("total", state.total_tokens()),
-        ("cached", state.cached_tokens()),
-        (
-            "reasoning",
-            state.reasoning_tokens().filter(|count| *count > 0),
-        ),
+        ("prompt", tokens.prompt),
+        ("completion", tokens.completion),
+        ("total", tokens.total),
+        ("cached", tokens.cached),
+        ("reasoning", tokens.reasoning.filter(|count| *count > 0)),
     ] {
         if let Some(count) = count {
             write!(out, ", {count} {label}").unwrap();

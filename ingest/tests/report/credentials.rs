@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::fixture::{batch, event, event_of, tier, tier_with, with_authorization};
 
-/// A body that must not be touched.
+/// A body that must not be read.
 fn untouchable() -> Body {
     Body::from_stream(futures::stream::poll_fn(
         |_| -> std::task::Poll<Option<Result<Bytes, std::io::Error>>> {
@@ -44,6 +44,9 @@ async fn an_unknown_key_is_401_and_a_known_one_that_may_not_report_is_403() {
         ("Bearer", (401, "unauthorized")),
         ("", (401, "unauthorized")),
         ("Basic %%%", (401, "unauthorized")),
+        // Longer than any key of ours, and than any secret.
+        (&"k".repeat(513), (401, "unauthorized")),
+        (&"k".repeat(9000), (401, "unauthorized")),
         ("Bearer read", (403, "forbidden")),
         ("Bearer token", (403, "forbidden")),
         ("Bearer broken", (503, "unavailable")),
@@ -53,6 +56,8 @@ async fn an_unknown_key_is_401_and_a_known_one_that_may_not_report_is_403() {
             .await;
         assert_eq!(answer.error(), expected, "{value}");
         assert_eq!(answer.retry_after_s().is_some(), answer.status == 503);
+        let challenge = answer.headers.get("www-authenticate");
+        assert_eq!(challenge.is_some(), answer.status == 401, "{value}");
     }
     assert!(tier.records().is_empty());
 }
@@ -61,7 +66,7 @@ async fn an_unknown_key_is_401_and_a_known_one_that_may_not_report_is_403() {
 async fn a_known_key_is_checked_before_the_body_is_read() {
     let tier = tier();
     let mut request = with_authorization(Some("Bearer read"), untouchable());
-    // The rest of a refused body is read off, unless the client waits for leave to send it.
+    // The rest of a rejected body is read, unless the client waits for `100 Continue`.
     request
         .headers_mut()
         .insert("expect", "100-continue".parse().unwrap());

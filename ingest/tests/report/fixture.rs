@@ -7,34 +7,33 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, header};
 use bytes::Bytes;
-use eventlog::Record;
-use eventlog::memory::MemoryLog;
+use eventlog::{MemoryLog, Record};
 use http_body_util::BodyExt;
-use ingest::{AuthUnavailable, Authenticator, IngestConfig, IngestState};
+use ingest::{AuthUnavailable, Authenticator, IngestConfig, IngestState, RunApp, RunLookup};
 use prometheus::Registry;
 use schemas::credential::{Credential, Role, Scope};
 use schemas::ids::{AppId, ProjectId};
 use serde_json::Value;
 use tower::ServiceExt;
 
-/// A key of the project `acme`, one of `other`, one of `other` that may only read, and one of nobody: of the form that
-/// keys have.
+/// A key of the project `acme`, one of `other`, one of `other` that may only read, and one that is
+/// well-formed but unknown.
 pub(crate) const OWN_KEY: &str = "sp_key_000000000000000000000000000000000000000000000001";
 pub(crate) const OTHER_KEY: &str = "sp_key_000000000000000000000000000000000000000000000002";
 pub(crate) const READING_KEY: &str = "sp_key_000000000000000000000000000000000000000000000003";
 pub(crate) const NOBODYS_KEY: &str = "sp_key_000000000000000000000000000000000000000000000004";
 
-/// Knows the secrets `report`, `read`, `both`, `token`, the keys above, and the app `listed` without one; `broken` cannot
-/// be looked up.
+/// Knows the secrets `report`, `read`, `both`, `token`, the keys above, and the app `listed` without one; `broken`
+/// cannot be looked up.
 pub(crate) struct FakeAuth {
     pub(crate) keyless: bool,
 }
 
 fn key(id: &str, scopes: &[Scope]) -> Arc<Credential> {
-    key_of(("acme", "main"), id, scopes)
+    key_of("acme", "main", id, scopes)
 }
 
-fn key_of((project, app): (&str, &str), id: &str, scopes: &[Scope]) -> Arc<Credential> {
+fn key_of(project: &str, app: &str, id: &str, scopes: &[Scope]) -> Arc<Credential> {
     Arc::new(Credential::Key {
         id: id.to_owned(),
         project: ProjectId::new(project),
@@ -58,8 +57,8 @@ impl Authenticator for FakeAuth {
                 expires_at_ms: None,
             })),
             OWN_KEY => Some(key("k4", &[Scope::Report])),
-            OTHER_KEY => Some(key_of(("other", "theirs"), "k5", &[Scope::Report])),
-            READING_KEY => Some(key_of(("other", "theirs"), "k6", &[Scope::Read])),
+            OTHER_KEY => Some(key_of("other", "theirs", "k5", &[Scope::Report])),
+            READING_KEY => Some(key_of("other", "theirs", "k6", &[Scope::Read])),
             "broken" => return Err(AuthUnavailable),
             _ => None,
         })
@@ -74,7 +73,36 @@ impl Authenticator for FakeAuth {
     }
 }
 
-/// A running tier.
+/// The project `acme` has stored the run `stored` in the app `shop`, and `twice` in `shop` and, newer, in `desk`. With
+/// `unreadable` among the ids nothing can be read.
+struct StoredRuns;
+
+#[async_trait]
+impl RunLookup for StoredRuns {
+    async fn has_other_apps(&self, project: &ProjectId, _: &AppId) -> Option<bool> {
+        Some(project.as_str() == "acme")
+    }
+
+    async fn runs(&self, project: &ProjectId, run_ids: &[&str]) -> Option<Vec<RunApp>> {
+        assert_eq!(project.as_str(), "acme");
+        if run_ids.contains(&"unreadable") {
+            return None;
+        }
+        let stored = [
+            ("stored", "shop", 5),
+            ("twice", "shop", 5),
+            ("twice", "desk", 9),
+        ];
+        let asked = stored.into_iter().filter(|(run, ..)| run_ids.contains(run));
+        let runs = asked.map(|(run_id, app, started_at_ms)| RunApp {
+            run_id: run_id.to_owned(),
+            app: AppId::new(app),
+            started_at_ms,
+        });
+        Some(runs.collect())
+    }
+}
+
 pub(crate) struct Tier {
     pub(crate) log: MemoryLog,
     pub(crate) registry: Registry,
@@ -82,7 +110,6 @@ pub(crate) struct Tier {
     router: Router,
 }
 
-/// An answer, read whole.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -128,7 +155,8 @@ pub(crate) fn tier_with(config: IngestConfig) -> Tier {
         ..config
     };
     let auth = Arc::new(FakeAuth { keyless: true });
-    let state = IngestState::new(config, Arc::new(log.clone()), auth, &registry).unwrap();
+    let runs = Arc::new(StoredRuns);
+    let state = IngestState::new(config, Arc::new(log.clone()), auth, runs, &registry).unwrap();
     Tier {
         log,
         registry,
@@ -215,7 +243,6 @@ pub(crate) fn with_authorization(value: Option<&str>, body: impl Into<Body>) -> 
     request.body(body.into()).unwrap()
 }
 
-/// A valid event.
 pub(crate) fn event(run_id: &str) -> String {
     format!(
         r#"{{"name":"agent_start","run_id":"{run_id}","timestamp":"2024-05-01T10:00:00.000Z","input":{{"q":"hello"}}}}"#

@@ -25,7 +25,10 @@ async fn an_event_from_inside_is_checked_counted_and_durable_like_a_report_l1_p4
     }
 
     let refused = take(r#"{"name":"saved","run_id":"r"}"#).await.unwrap_err();
-    assert_eq!((refused.status, refused.code), (400, "missing_field"));
+    assert_eq!(
+        (refused.status, refused.code.as_str()),
+        (400, "missing_field")
+    );
     let torn = take(r#"{"name":"#).await.unwrap_err();
     assert_eq!(torn.status, 400);
     assert_eq!(tier.metric("spindle_ingest_rejected_events_total"), 1.0);
@@ -33,8 +36,7 @@ async fn an_event_from_inside_is_checked_counted_and_durable_like_a_report_l1_p4
     assert_eq!(tier.metric("spindle_ingest_in_flight_bytes"), 0.0);
     assert_eq!(tier.records().len(), 1);
 
-    tier.log
-        .fail_next_append(eventlog::memory::Fault::Unavailable);
+    tier.log.fail_next_append(eventlog::Fault::Unavailable);
     let away = take(saved).await.unwrap_err();
     assert!(away.status == 503 && away.retry_after_s.is_some());
     assert_eq!(tier.metric("spindle_ingest_accepted_events_total"), 1.0);

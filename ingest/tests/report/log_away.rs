@@ -1,13 +1,11 @@
 //! The log fails: no 200 without durability (L1).
 
-use eventlog::Log;
-use eventlog::memory::Fault;
+use eventlog::{Fault, Log};
 
 use crate::fixture::{batch, event, event_of, tier};
 
 #[tokio::test]
-async fn a_log_that_is_full_or_away_is_503_with_a_time_and_never_200() {
-    // (L1)
+async fn a_log_that_is_full_or_away_is_503_with_a_time_and_never_200_l1() {
     let tier = tier();
     for fault in [Fault::Full, Fault::Unavailable] {
         tier.log.fail_next_append(fault);
@@ -65,8 +63,7 @@ async fn one_failed_record_of_several_is_no_200_and_the_retry_is_whole() {
 }
 
 #[tokio::test]
-async fn the_answer_waits_for_the_log() {
-    // (L1)
+async fn the_answer_waits_for_the_log_l1() {
     let tier = tier();
     tier.log.hold_appends();
     let mut report = Box::pin(tier.report(batch(&[event("a")])));
@@ -79,8 +76,7 @@ async fn the_answer_waits_for_the_log() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_does_not_stop_what_was_begun() {
-    // (P4)
+async fn a_client_that_leaves_does_not_stop_what_was_begun_p4() {
     let tier = tier();
     tier.log.hold_appends();
     let mut report = Box::pin(tier.report(batch(&[event("a")])));

@@ -1,4 +1,4 @@
-//! What lunary's clients send: to a path of their own, with keys in the place of apps.
+//! Requests of lunary's clients: to a separate path, with keys in place of apps.
 
 use axum::body::Body;
 use axum::http::{Method, Request, header};
@@ -65,7 +65,7 @@ async fn lunarys_path_is_a_report_with_the_same_checks_and_answers() {
     let payloads = tier.payloads();
     assert_eq!(payloads[0], payloads[1]);
 
-    let stranger = to_lunary(with_authorization(Some("Bearer nobody"), body.clone()));
+    let stranger = to_lunary(with_authorization(Some("Bearer unknown"), body.clone()));
     assert_eq!(tier.send(stranger).await.error(), (401, "unauthorized"));
     let reader = to_lunary(with_authorization(Some("Bearer read"), body));
     assert_eq!(tier.send(reader).await.error(), (403, "forbidden"));

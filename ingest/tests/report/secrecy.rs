@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use axum::http::header::CONTENT_ENCODING;
-use eventlog::memory::Fault;
+use eventlog::Fault;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::fixture::{batch, event, tier, with_authorization};
@@ -32,8 +32,7 @@ impl<'a> MakeWriter<'a> for Written {
 }
 
 #[tokio::test]
-async fn no_secret_and_no_content_is_logged_whatever_happens() {
-    // (X2)
+async fn no_secret_and_no_content_is_logged_whatever_happens_x2() {
     let written = Written::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)

@@ -1,14 +1,12 @@
-//! What every job needs while it runs: its row, the word to stop, and the way to wait for the processor.
+//! What every job needs while it runs: its row, the stop signal, and a way to wait for the processor.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use eventlog::{Position, Record};
 use futures::StreamExt;
 use futures::stream;
-use schemas::reprice::Encoded;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::jobs::Job;
@@ -16,19 +14,19 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{JobError, JobParts, RETRY_PAUSE_MAX, now_ms};
-use crate::GROUP;
-use crate::patient::Pause;
-use crate::processor::stopped_by;
+use crate::backoff::Backoff;
+use crate::config::GROUP;
+use crate::stop::stopped_by;
 
-/// How often the runner says that it is alive, and looks whether the job was cancelled elsewhere.
+/// How often the runner publishes that it is alive, and checks whether the job was canceled elsewhere.
 const BEAT_INTERVAL: Duration = Duration::from_secs(5);
-/// How often the processor's progress is looked at while a job waits for it.
+/// How often a job that waits for the processor reads its progress.
 const LAG_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Records on their way into the log at the same time: they share its `fsync`.
+/// Concurrent appends to the log: they share its `fsync`.
 const APPENDS: usize = 16;
 
-/// Offsets by partition: each the one after the last record.
+/// By partition, the offset after the last record.
 pub(crate) type Ends = BTreeMap<u32, u64>;
 
 /// A job in hand.
@@ -39,13 +37,12 @@ pub(crate) struct Desk {
     gone: watch::Receiver<bool>,
     heart: JoinHandle<()>,
     is_finishing: bool,
-    /// By how many partitions records were placed when something was last appended or the log's ends were looked at;
-    /// [`UNSETTLED`] when the log had another number of them.
+    /// The number of partitions that keys were placed by when the job last appended or read the ends of the log;
+    /// [`UNKNOWN`] when the log had another number of partitions.
     placed_by: AtomicU32,
 }
 
-/// No number of partitions.
-const UNSETTLED: u32 = u32::MAX;
+const UNKNOWN: u32 = u32::MAX;
 
 impl Drop for Desk {
     fn drop(&mut self) {
@@ -68,12 +65,12 @@ impl Desk {
         }
     }
 
-    /// What the job was asked to do.
+    /// The job's parameters.
     pub(crate) fn parameters<T: DeserializeOwned>(&self) -> Result<T, JobError> {
         Ok(serde_json::from_str(&self.job.parameters)?)
     }
 
-    /// Where it stands; the beginning when it never stood anywhere.
+    /// The default for a job that has no checkpoint.
     pub(crate) fn checkpoint<T: DeserializeOwned + Default>(&self) -> Result<T, JobError> {
         match self.job.checkpoint.as_str() {
             "" => Ok(T::default()),
@@ -81,7 +78,7 @@ impl Desk {
         }
     }
 
-    /// Writes how far the job is. An error of kind `Gone` when that is nobody's business any more.
+    /// Stores a checkpoint. Fails with `Gone` if another runner has the job.
     pub(crate) async fn stand_at(&mut self, checkpoint: &impl Serialize) -> Result<(), JobError> {
         self.job.checkpoint = serde_json::to_string(checkpoint)?;
         match self
@@ -96,7 +93,7 @@ impl Desk {
         }
     }
 
-    /// An error when the process stops or the job was cancelled.
+    /// Fails when the process stops or the job was canceled.
     pub(crate) fn go_on(&self) -> Result<(), JobError> {
         if *self.gone.borrow() && !self.is_finishing {
             return Err(JobError::Gone);
@@ -107,8 +104,8 @@ impl Desk {
         Ok(())
     }
 
-    /// An error when the job is another runner's by now, or cancelled: asked of the table, for what must not be done
-    /// by two. To be asked behind the closed gate, where the other one cannot begin.
+    /// Fails when the job was canceled or another runner has it. Reads the table, for work that two runners must not
+    /// do. Call it while holding the barrier, so that another runner cannot begin.
     pub(crate) async fn is_mine(&self) -> Result<(), JobError> {
         let Job { job_id, runner, .. } = &self.job;
         let is_mine = self
@@ -120,8 +117,7 @@ impl Desk {
         is_mine.then_some(()).ok_or(JobError::Gone)
     }
 
-    /// Does what takes long, unless the process stops: then it is dropped in the middle, so it has to be something that
-    /// can be done again.
+    /// Runs a long operation and drops it in the middle when the process stops, so it has to be repeatable.
     pub(crate) async fn unless_stopped<T, E>(
         &self,
         work: impl Future<Output = Result<T, E>>,
@@ -137,7 +133,7 @@ impl Desk {
         }
     }
 
-    /// Where the log ends now.
+    /// The current ends of the log.
     pub(crate) async fn log_ends(&self) -> Result<Ends, JobError> {
         self.placed_by.store(self.placing(), Ordering::Release);
         let lags = self.parts.log.lag(GROUP).await?;
@@ -145,14 +141,14 @@ impl Desk {
     }
 
     fn placing(&self) -> u32 {
-        let placed_by = self.parts.gate.placed_by();
+        let placed_by = self.parts.barrier.partitions();
         match placed_by == 0 || placed_by == self.parts.log.partitions() {
             true => placed_by,
-            false => UNSETTLED,
+            false => UNKNOWN,
         }
     }
 
-    /// Appends records, durably when it returns, and notes where they ended up.
+    /// Appends records durably, and raises `ends` to the offsets after them.
     pub(crate) async fn append(
         &self,
         records: Vec<Record>,
@@ -161,7 +157,7 @@ impl Desk {
         let placing = self.placing();
         let before = self.placed_by.swap(placing, Ordering::AcqRel);
         if before != placing {
-            self.placed_by.store(UNSETTLED, Ordering::Release);
+            self.placed_by.store(UNKNOWN, Ordering::Release);
         }
         let appends = records
             .into_iter()
@@ -175,22 +171,34 @@ impl Desk {
         Ok(())
     }
 
-    /// From here on a cancellation changes nothing: what was begun is brought to its end.
+    /// Ends the work on a job that is not this runner's any more, so that the next one may begin.
+    pub(crate) async fn leave(self) {
+        let Job { job_id, runner, .. } = self.job.clone();
+        let jobs = self.parts.store.jobs();
+        drop(self);
+        if let Err(error) = jobs.stopped(&job_id, &runner, now_ms()).await {
+            // The next job begins when the lease of this runner has expired.
+            tracing::warn!(error = %error, job.id = job_id, "the end of a canceled job cannot be written now");
+        }
+    }
+
+    /// From here on a cancellation has no effect: the job completes what it began.
     pub(crate) fn finish_anyway(&mut self) {
         self.is_finishing = true;
     }
 
-    /// Waits until the processors have stored and committed everything below these offsets, wherever it was moved.
+    /// Waits until the processors have stored and committed everything below these offsets, including records moved to
+    /// another partition.
     pub(crate) async fn processed_up_to(&mut self, ends: &Ends) -> Result<(), JobError> {
         let mut ends = ends.clone();
         loop {
             let before = self.placed_by.load(Ordering::Acquire);
             self.committed_up_to(&ends).await?;
             let now = self.placing();
-            if now == before && now != UNSETTLED {
+            if now == before && now != UNKNOWN {
                 return Ok(());
             }
-            // Some of it may have been appended again elsewhere before it was committed where it lay.
+            // Records may have been moved to another partition before they were committed.
             self.go_on()?;
             tokio::time::sleep(LAG_INTERVAL).await;
             ends = self.log_ends().await?;
@@ -201,7 +209,7 @@ impl Desk {
         loop {
             let lags = self.parts.log.lag(GROUP).await?;
             let is_behind = lags.iter().any(|lag| {
-                // A log that was emptied ends below what was noted; nothing above its end will ever come.
+                // A log that was emptied ends below the offsets; it will not reach them.
                 let end = ends.get(&lag.partition).copied().unwrap_or(0).min(lag.end);
                 lag.committed < end
             });
@@ -217,8 +225,8 @@ impl Desk {
         }
     }
 
-    /// Throws away what may be why the row was refused: a job without a report is better than one that never ends and
-    /// keeps all others waiting. `false` when there is nothing left to throw away.
+    /// Drops text that may be why the row was rejected: a job without a report is better than one that never ends and
+    /// blocks all others. `false` when nothing is left to drop.
     fn give_up_text(&mut self) -> bool {
         let had_any = !self.job.checkpoint.is_empty() || !self.job.report.is_empty();
         self.job.checkpoint.clear();
@@ -226,20 +234,21 @@ impl Desk {
         had_any
     }
 
-    /// Writes the end of the job, or that it waits for another runner.
+    /// Stores the end of the job, or that it waits for another runner.
     pub(crate) async fn end(mut self) {
         if self.job.state.is_over() {
             self.job.ended_at = Some(now_ms());
         }
-        let mut pause = Pause::new(RETRY_PAUSE_MAX);
+        let mut backoff = Backoff::new(RETRY_PAUSE_MAX);
         loop {
             match self.parts.store.jobs().write(&mut self.job, now_ms()).await {
-                Ok(_) => return,
-                // Not written, it is taken up again and ends again.
+                Ok(true) => return,
+                Ok(false) => return self.leave().await,
+                // If this is not stored, the job is taken over and ends again.
                 Err(error) => {
                     tracing::warn!(error = %error, job.id = self.job.job_id, "the end of a job cannot be written now");
                     if error.is_retryable() {
-                        if !pause.wait(&self.stop).await {
+                        if !backoff.wait(&self.stop).await {
                             return;
                         }
                     } else if !self.give_up_text() {
@@ -251,19 +260,7 @@ impl Desk {
     }
 }
 
-/// A record of the log from its parts.
-pub(crate) fn record((key, headers, payload): Encoded) -> Record {
-    let headers = headers.into_iter();
-    Record {
-        key: Bytes::from(key),
-        headers: headers
-            .map(|(name, value)| (name, Bytes::from(value)))
-            .collect(),
-        payload: Bytes::from(payload),
-    }
-}
-
-/// Keeps the job this runner's until the job is gone.
+/// Renews this runner's ownership of the job, and sets `gone` when the job is canceled or another runner's.
 async fn beat(parts: JobParts, job: Job, gone: watch::Sender<bool>) {
     let jobs = parts.store.jobs();
     let mut changes = jobs.changes();
@@ -274,7 +271,6 @@ async fn beat(parts: JobParts, job: Job, gone: watch::Sender<bool>) {
         }
         if let Ok(false) = jobs.beat(&job.job_id, &job.runner, now_ms()).await {
             gone.send_replace(true);
-            return;
         }
     }
 }

@@ -1,44 +1,42 @@
-//! A rebuild (P5): the stored events are folded again, by the processor's own code, into a second table of runs.
+//! A rebuild (P5): folds the stored events again, with the processor's own code, into a second table of runs.
 //!
-//! 1. Everything that is stored, day by day.
-//! 2. What was stored meanwhile, again and again until little is left. Folding an event twice changes nothing (P2), so
-//!    each time reaches back a little further than it has to.
-//! 3. The tables are compared while processing goes on. What differs then may only be on its way.
-//! 4. The gate is closed: the rest is folded, what differed or was written since is compared again, and the second
-//!    table takes the first one's place. A check leaves that out.
+//! 1. Fold everything that is stored, day by day.
+//! 2. Fold what was stored meanwhile, and repeat until little is left. Folding an event twice changes nothing (P2), so
+//!    each pass reaches back a little further than it has to.
+//! 3. Compare the tables while processing continues. Differences may be events in flight.
+//! 4. Acquire the barrier: fold the rest, compare again what differed or was written since, and exchange the tables. A
+//!    check leaves this step out.
 //!
-//! A job that is taken up again begins anew: the second table belongs to nobody else, so there is nothing to save from
-//! it but time.
+//! A job that is taken over begins from the start: no other job uses the second table, so only time is lost.
 
 mod shadow;
 
 use schemas::job::{DifferentRun, Rebuild as Asked, RebuildReport};
+use store::Cursor;
 use store::jobs::JobKind;
-use store::reads::Cursor;
-use store::rebuild::{FoldEvent, Rebuild};
+use store::maintenance::rebuild::{FoldEvent, Rebuild};
 
 use super::desk::Desk;
 use super::{EXCHANGE_TIME, JobError, now_ms};
 use shadow::Shadow;
 
-/// How far each time reaches back behind a quiet moment, where this process is the only one that writes: clocks are set
-/// back a little now and then.
+/// How far each pass reaches back behind a quiet moment where only this process writes: clocks are set back a little
+/// now and then.
 const OVERLAP_MS: i64 = 1000;
-/// The same where others write too: rows say when they were made by the clock of their process. What is reached back
-/// over is folded again, at the end with the gate closed, so this is no more than clocks that are set by a time service
-/// ever differ.
+/// How far it reaches back where other processes write too: rows carry the time of their process's clock. The overlap
+/// is folded again, at the end under the barrier, so it is no longer than clocks differ that a time service sets.
 const SHARED_OVERLAP_MS: i64 = 10_000;
-/// Times that what was stored meanwhile is folded before the gate is closed for the rest, and how few events end that
-/// earlier.
+/// Passes over what was stored meanwhile before the barrier is acquired for the rest, and the number of events below
+/// which a pass is the last.
 const CATCH_UPS: usize = 5;
 const FEW_EVENTS: u64 = 20_000;
-/// Runs that differ and are told by name.
+/// Differing runs that are listed by name.
 const EXAMPLES: u32 = 20;
 /// Bytes of events in one step.
 const STEP_BYTES: usize = 16 << 20;
 
 fn overlap_ms(desk: &Desk) -> i64 {
-    match desk.parts.gate.is_shared() {
+    match desk.parts.barrier.is_shared() {
         true => SHARED_OVERLAP_MS,
         false => OVERLAP_MS,
     }
@@ -48,7 +46,7 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
     let asked: Asked = desk.parameters()?;
     let tables = desk.parts.store.rebuild(asked.project_id.as_deref());
     let outcome = compare_and_exchange(desk, &tables).await;
-    // Whatever came of it, the second table is of no use to anyone. After a failure the next beginning removes it.
+    // The second table is of no further use. After a failure the next job removes it.
     if let Ok(()) | Err(JobError::Gone) = outcome {
         tables.forget().await?;
     }
@@ -57,8 +55,8 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
 
 async fn compare_and_exchange(desk: &mut Desk, tables: &Rebuild) -> Result<(), JobError> {
     {
-        // Whoever had the job before may be asleep in front of the exchange: behind the gate, it finds out first.
-        let _closed = desk.parts.gate.close().await;
+        // The previous runner may be suspended just before the exchange: under the barrier, it notices first.
+        let _guard = desk.parts.barrier.acquire().await;
         tables.prepare().await?;
     }
     let shadow = Shadow::new(&desk.parts).await?;
@@ -83,7 +81,7 @@ async fn compare_and_exchange(desk: &mut Desk, tables: &Rebuild) -> Result<(), J
     tables.compare(None).await?;
     desk.go_on()?;
 
-    let mut closed = desk.parts.gate.close().await;
+    let mut guard = desk.parts.barrier.acquire().await;
     let events = tables.events_since(since_ms - overlap_ms(desk)).await?;
     fold(desk, &shadow, events, false).await?;
     let suspects = tables.suspect(compared_ms).await?;
@@ -92,26 +90,26 @@ async fn compare_and_exchange(desk: &mut Desk, tables: &Rebuild) -> Result<(), J
     if desk.job.kind == JobKind::Rebuild {
         report.carried_over = tables.carry_over().await?;
         desk.is_mine().await?;
-        if closed.left() < EXCHANGE_TIME {
-            return Err(JobError::Opened);
+        if guard.remaining() < EXCHANGE_TIME {
+            return Err(JobError::BarrierExpires);
         }
         let exchanged = tables.exchange().await;
-        // Whether it worked or not: nothing that is remembered of any run is certain now.
-        closed.tables_replaced();
+        // Whether the exchange succeeded or not, no cached run is certain now.
+        guard.tables_replaced();
         exchanged?;
     }
-    drop(closed);
+    drop(guard);
     if desk.job.kind == JobKind::Rebuild
         && let Err(error) = desk.parts.store.accept_losses().await
     {
-        tracing::warn!(error = %error, "losses that were known before the rebuild are told again");
+        tracing::warn!(error = %error, "losses that were known before the rebuild are reported again");
     }
     tell(desk, tables, report).await
 }
 
-/// A moment before which everything is stored that began to be.
+/// A time before which every row that was made is stored.
 async fn quiet_moment(desk: &Desk) -> i64 {
-    let _closed = desk.parts.gate.close().await;
+    let _guard = desk.parts.barrier.acquire().await;
     now_ms()
 }
 
@@ -150,7 +148,7 @@ async fn fold(
     Ok(folded)
 }
 
-/// Writes what was found. Names runs and columns, and nothing that is in them (X2).
+/// Stores the report, which names runs and columns and contains no content (X2).
 async fn tell(
     desk: &mut Desk,
     tables: &Rebuild,

@@ -1,55 +1,53 @@
-//! Pricing runs again after the price table was changed.
+//! Reprices runs after a change of the price table.
 //!
-//! Pages of model calls, project by project in order of time, are priced with the table of now. The ids of those
-//! whose stored cost is another one go to their owner through the log, which prices them, and the totals of their
-//! ancestors, in order with the app's events. Runs that arrive meanwhile were priced with the new table anyway.
+//! Model calls are read in pages, project by project in order of time, and priced with the current table. The ids of
+//! runs whose stored cost differs go to their owner through the log. It reprices them and updates the totals of their
+//! ancestors, in order with the app's events. Runs that arrive meanwhile are priced with the new table anyway.
 //!
-//! The checkpoint is written before a page's ids are appended and says so: whoever takes the job up appends the page
-//! again (which changes nothing twice) without counting it again, so that the sums are exact after any kill.
+//! The checkpoint is stored before a page's ids are appended. The runner that takes the job over appends the page again
+//! (which changes nothing twice) without counting it again, so the sums are exact after any kill.
 
 use std::collections::BTreeMap;
 
-use schemas::fold::Cost;
+use schemas::fold::{Cost, Previews, RunState};
 use schemas::ids::{AppId, ProjectId};
 use schemas::job::{CostReport, Recalculate};
 use schemas::price::{PriceTable, Usage};
 use schemas::reprice::Reprice;
 use serde::{Deserialize, Serialize};
-use store::costs_read::{CallFilter, CallPage, CallPlace, PricedCall};
-use store::rows::CostStatus;
+use store::reads::costs::{CallFilter, CallPage, CallPlace, PricedCall};
 
-use super::desk::{Desk, Ends, record};
+use super::desk::{Desk, Ends};
 use super::{JobError, now_ms};
-use crate::rows::{scaled, stored_status};
+use crate::run::OwnCost;
+use crate::step::slices::record;
 
-/// Runs in one record: one record is one step of the processor at least, and one step has to stay small.
+/// Runs in one record: a record is at least one step of the processor, and a step has to stay small.
 const RUNS_PER_RECORD: usize = 2000;
 
-/// Where a recalculation stands.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Checkpoint {
-    /// The last project in order that was counted whole.
+    /// The last project, in order, that was counted completely.
     counted: String,
-    /// The last place that was counted of the one after it.
+    /// The last position that was counted in the project after it.
     after: Option<(String, Place)>,
     /// What was counted and may not have been appended.
     redo: Option<Redo>,
-    /// Everything was counted.
     is_counted: bool,
     before: String,
     after_sum: String,
-    /// Where appended records end.
+    /// Ends of the appended records.
     ends: Ends,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Place(i64, String, String);
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Redo {
     project: String,
     after: Option<Place>,
-    /// The last place of it; the project's last run without one.
+    /// The last position of the page; `None` for the project's last run.
     up_to: Option<Place>,
 }
 
@@ -67,12 +65,11 @@ impl Place {
     }
 }
 
-/// What a page comes to.
 #[derive(Debug, Default)]
 struct Priced {
     before: i128,
     after: i128,
-    /// Runs to price again, by app.
+    /// Runs to reprice, by app.
     changed: BTreeMap<String, Vec<(String, i64)>>,
 }
 
@@ -89,9 +86,9 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
         append_again(desk, &filter, redo, &mut stand.ends).await?;
     }
     if !stand.is_counted {
-        // Steps under way may have begun with the prices of before and store their runs later than these are counted:
-        // let them end. Whoever begins now takes the prices in force.
-        drop(desk.parts.gate.close().await);
+        // Steps in progress may have begun with the previous prices and store their runs after these are counted: let
+        // them end. Steps that begin now use the current prices.
+        drop(desk.parts.barrier.acquire().await);
         count_all(desk, &filter, &asked, &mut stand).await?;
     }
     desk.processed_up_to(&stand.ends).await?;
@@ -123,11 +120,16 @@ async fn count_all(
             let after = stand.after.as_ref().filter(|(of, _)| *of == project);
             let after = after.map(|(_, place)| place.to_place());
             let page = store
-                .calls_after((&project, filter), after.as_ref(), desk.parts.piece_rows)
+                .calls_after(&project, filter, after.as_ref(), desk.parts.piece_rows)
                 .await?;
             let is_last = page.next.is_none();
             let priced = price(&page, &desk.parts.prices.borrow().clone());
-            take(desk, asked, stand, (&project, page, &priced)).await?;
+            let page = PricedPage {
+                project: &project,
+                page,
+                priced: &priced,
+            };
+            take(desk, asked, stand, page).await?;
             if !asked.dry_run {
                 append(desk, &project, priced.changed, &mut stand.ends).await?;
             }
@@ -142,13 +144,24 @@ async fn count_all(
     desk.stand_at(stand).await
 }
 
-/// Counts a page, and writes that it is counted and about to be appended.
+struct PricedPage<'a> {
+    project: &'a str,
+    page: CallPage,
+    priced: &'a Priced,
+}
+
+/// Counts a page, and stores that it is counted and about to be appended.
 async fn take(
     desk: &mut Desk,
     asked: &Recalculate,
     stand: &mut Checkpoint,
-    (project, page, priced): (&str, CallPage, &Priced),
+    page: PricedPage<'_>,
 ) -> Result<(), JobError> {
+    let PricedPage {
+        project,
+        page,
+        priced,
+    } = page;
     let sum = |text: &str, more: i128| {
         let sum: i128 = text.parse().unwrap_or(0);
         sum.saturating_add(more).to_string()
@@ -176,7 +189,7 @@ async fn take(
     desk.stand_at(stand).await
 }
 
-/// Appends what was counted before a kill once more; runs that were priced meanwhile are not among them.
+/// Appends again what was counted before a kill, without runs that were repriced meanwhile.
 async fn append_again(
     desk: &mut Desk,
     filter: &CallFilter,
@@ -192,11 +205,7 @@ async fn append_again(
     loop {
         let store = &desk.parts.store;
         let mut page = store
-            .calls_after(
-                (&redo.project, filter),
-                after.as_ref(),
-                desk.parts.piece_rows,
-            )
+            .calls_after(&redo.project, filter, after.as_ref(), desk.parts.piece_rows)
             .await?;
         let is_last = page.next.as_ref().is_none_or(|next| {
             let end = redo.up_to.as_ref();
@@ -212,17 +221,22 @@ async fn append_again(
     }
 }
 
-/// What the page's runs cost, and would cost. Pure.
+/// Compares the stored cost of the page's runs with the cost by the current prices. Pure.
 fn price(page: &CallPage, prices: &PriceTable) -> Priced {
     let mut priced = Priced::default();
     for call in &page.calls {
         priced.before = priced.before.saturating_add(call.cost);
-        let Some((amount, status, is_estimated)) = cost_now(call, prices) else {
+        let Some(now) = cost_now(call, prices) else {
             priced.after = priced.after.saturating_add(call.cost);
             continue;
         };
-        priced.after = priced.after.saturating_add(amount);
-        if !call.has(amount, status, is_estimated) {
+        priced.after = priced.after.saturating_add(now.amount);
+        let stored = OwnCost {
+            amount: call.cost,
+            status: call.cost_status,
+            is_estimated: call.cost_estimated != 0,
+        };
+        if now != stored {
             let runs = priced.changed.entry(call.app_id.clone()).or_default();
             runs.push((call.run_id.clone(), call.started_at));
         }
@@ -230,10 +244,15 @@ fn price(page: &CallPage, prices: &PriceTable) -> Priced {
     priced
 }
 
-/// Cost by the table; `None` where the table has no say.
-fn cost_now(call: &PricedCall, prices: &PriceTable) -> Option<(i128, CostStatus, bool)> {
+/// `None` if the table has no price.
+fn cost_now(call: &PricedCall, prices: &PriceTable) -> Option<OwnCost> {
     if !call.is_by_price() {
         return None;
+    }
+    if !call.state.is_empty() {
+        // A row whose state cannot be read keeps its cost; the processor reports it when it loads the run.
+        let state = RunState::decode(&call.state, Previews::default()).ok()?;
+        return Some(OwnCost::of(&state, prices));
     }
     let usage = Usage {
         model: &call.model,
@@ -243,15 +262,10 @@ fn cost_now(call: &PricedCall, prices: &PriceTable) -> Option<(i128, CostStatus,
         cached: call.cached_tokens,
         at_ms: call.started_at,
     };
-    let cost = Cost::of("llm", usage, prices);
-    Some((
-        scaled(cost.amount),
-        stored_status(cost.status),
-        cost.is_estimated,
-    ))
+    Some(Cost::of("llm", usage, prices).into())
 }
 
-/// Asks the owners of the runs to price them again; durable when it returns.
+/// Asks the owners to reprice the runs; durable when it returns.
 async fn append(
     desk: &Desk,
     project: &str,
@@ -266,10 +280,37 @@ async fn append(
             let reprice = Reprice {
                 runs: runs.to_vec(),
                 slice: None,
-                is_anew: false,
+                resolves_relations: false,
             };
             records.push(record(reprice.encode(&project, &app, now_ms())));
         }
     }
     desk.append(records, ends).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_has_the_bytes_that_the_tables_hold_r1() {
+        let place = Place(1_795_168_800_007, "shop".to_owned(), "r-7".to_owned());
+        let checkpoint = Checkpoint {
+            counted: "acme".to_owned(),
+            after: Some(("beta".to_owned(), place.clone())),
+            redo: Some(Redo {
+                project: "beta".to_owned(),
+                after: None,
+                up_to: Some(place),
+            }),
+            is_counted: false,
+            before: "1500000000000000000".to_owned(),
+            after_sum: "-2".to_owned(),
+            ends: Ends::from([(0, 41), (3, 7)]),
+        };
+        let written = serde_json::to_vec(&checkpoint).unwrap();
+        let golden = crate::golden::check("job_checkpoint.recalculate.json", &written);
+        let read: Checkpoint = serde_json::from_slice(&golden).unwrap();
+        assert_eq!(read, checkpoint);
+    }
 }

@@ -1,17 +1,17 @@
-//! Retention (S1): whole days of what is older than its project keeps are dropped, except what is kept.
+//! Retention (S1): drops whole days of data older than the limit of their project, except what is kept.
 //!
-//! 1. Wait until everything accepted before the job began is stored: a save among it counts.
-//! 2. Find what is kept; see [`store::retention`].
-//! 3. Day by day and table by table: copy what stays beside, close the gate, and put the copy in place if nothing was
-//!    written into the day meanwhile. The gate is closed for the exchange alone.
-//! 4. Runs that stay and had relatives that went are settled anew, through the log (P6).
-//! 5. Saves that were accepted while that went on are waited for. What they keep of what was dropped is processed
-//!    again, through the log, from the days as they were. Only then are those thrown away.
+//! 1. Wait until everything accepted before the start of the job is stored, because it may contain a save.
+//! 2. Determine what is kept; see [`store::maintenance::retention`].
+//! 3. Day by day and table by table: copy the rows that stay, acquire the barrier, and put the copy in place if nothing
+//!    was written into the day meanwhile. The barrier is held only for the exchange.
+//! 4. Recompute, through the log, runs that stay and lost relatives (P6).
+//! 5. Wait for saves that were accepted meanwhile. Process what they keep of the dropped days again, through the log,
+//!    from the detached days. Only then delete the detached days.
 //!
-//! Ages are counted from a time of retention's own, which a jump of the clock does not move; see [`clock`].
+//! Ages are counted from retention's own time, which a jump of the clock does not move; see [`clock`].
 //!
-//! A job that is taken up again begins with 4 and 5 for what the dead one dropped, and goes on with what is left:
-//! days that are done have nothing more to drop.
+//! A job that is taken over first completes steps 4 and 5 for what the previous runner dropped, then continues:
+//! completed days have nothing more to drop.
 
 pub(super) mod clock;
 mod tally;
@@ -24,44 +24,43 @@ use clock::RetentionClock;
 use schemas::ids::{AppId, ProjectId};
 use schemas::job::{Retention as Asked, RetentionReport};
 use schemas::record::RecordHeader;
-use schemas::reprice::Reprice;
+use schemas::reprice::{Encoded, Reprice};
 use serde::{Deserialize, Serialize};
 use store::StoreError;
-use store::retention::{BackEvent, Day, DayTable, Limit, Retention, Unsettled};
+use store::maintenance::retention::{BackEvent, Day, DayTable, Limit, Retention, UnresolvedRun};
 use tally::{Pending, Tally};
 
-use super::desk::{Desk, Ends, record};
+use super::desk::{Desk, Ends};
 use super::{EXCHANGE_TIME, JobError, now_ms};
-use crate::decode::AGAIN;
-use crate::gate::Closed;
+use crate::step::decode::AGAIN;
+use crate::step::slices::record;
+use control::BarrierGuard;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-/// Copies of one day before it is left for the next time: it is so old that hardly anything is written into it.
+/// Copies of one day before it is left for the next retention: hardly anything is written into days that old.
 const COPIES_MAX: usize = 5;
-/// A row is written a little after the time it says, and clocks are set back.
+/// A row is written a little after its own time, and clocks are set back.
 const CLOCK_SLACK_MS: i64 = 60_000;
-/// Runs in one record to settle anew: each may bring its ancestors and descendants into the step.
-const SETTLED_PER_RECORD: usize = 200;
+/// Runs in one record to recompute: each may bring its ancestors and descendants into the step.
+const RESOLVED_PER_RECORD: usize = 200;
 /// Events and bytes in one record of events that are processed again.
 const BACK_EVENTS: usize = 1000;
 const BACK_BYTES: usize = 1 << 20;
 
-/// Tries to exchange a day while it is not known whether an earlier one did it, and the pauses between them: a minute
-/// in all, in which the gate is closed.
+/// Attempts to exchange a day while the result of an earlier one is unknown, and the pauses between them: a minute in
+/// all, during which the barrier is held.
 const SWAP_TRIES: usize = 20;
 const SWAP_PAUSE: Duration = Duration::from_secs(3);
 
-/// Where a retention stands.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Checkpoint {
-    /// The moment that ages are counted from.
+    /// The time that ages are counted from.
     now_ms: i64,
-    /// By how much the clock was ahead of it when the job began.
+    /// By how much the clock was ahead of that time when the job began.
     #[serde(default)]
     behind_ms: i64,
-    /// What has been dropped.
     dropped: Tally,
-    /// The day that is being dropped, and what goes of it: it counts once it has nothing more to drop.
+    /// The day that is being dropped; it counts once it has nothing more to drop.
     pending: Option<Pending>,
     days_left: u64,
     brought_back: u64,
@@ -91,13 +90,12 @@ impl Checkpoint {
     }
 }
 
-/// A retention at work.
 struct Work<'a> {
     desk: &'a mut Desk,
     tables: Retention,
     stand: Checkpoint,
     days_of: BTreeMap<String, u32>,
-    /// Saves since then may not be among what is kept.
+    /// Saves since then may be missing from what is kept.
     kept_at_ms: i64,
 }
 
@@ -106,7 +104,7 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
     let mut stand: Checkpoint = desk.checkpoint()?;
     let store = desk.parts.store.clone();
     if stand.now_ms == 0 {
-        // What `trust_clock` would drop can be looked at without trusting it.
+        // A dry run shows what `trust_clock` would drop without trusting the clock.
         stand.count_from(match (asked.trust_clock, asked.dry_run) {
             (true, true) => RetentionClock::trusting(now_ms()),
             (true, false) => clock::trust(&store, now_ms()).await?,
@@ -129,8 +127,8 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
     work.desk.processed_up_to(&ends).await?;
     work.find_kept().await?;
     let dropped = work.drop_days(asked.dry_run).await;
-    // Stopped, or when repeating helps, the next attempt begins with bringing it to its end. Cancelled or failed, this
-    // one does.
+    // After a stop or a retryable error, the next attempt begins by completing this one. A canceled or failed job
+    // completes it now.
     let goes_on = match &dropped {
         Err(JobError::Stopped) => true,
         Err(error) => error.is_retryable(),
@@ -140,7 +138,7 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
         work.desk.finish_anyway();
         let finished = work.finish().await;
         if let (Err(_), Err(error)) = (&dropped, &finished) {
-            tracing::error!(error = %error, "what a failed retention dropped is settled by the next one");
+            tracing::error!(error = %error, "what a failed retention dropped is resolved by the next one");
         }
         dropped?;
         finished?;
@@ -152,7 +150,7 @@ pub(super) async fn run(desk: &mut Desk) -> Result<(), JobError> {
 }
 
 impl Work<'_> {
-    /// Makes the tables of work, after bringing to its end what somebody died over.
+    /// Makes the work tables, after completing the work of a runner that died.
     async fn begin(&mut self) -> Result<(), JobError> {
         self.tables.prepare().await?;
         self.set_limits().await?;
@@ -192,7 +190,7 @@ impl Work<'_> {
         }
         self.desk.job.done = 0;
         self.desk.job.total = days.len() as u64;
-        // A day that was being dropped and is not there any more was dropped whole.
+        // A day that was being dropped and no longer exists was dropped as a whole.
         let is_there = |pending: &Pending| days.iter().any(|day| pending.is_of(day));
         if let Some(pending) = self.stand.pending.take_if(|pending| !is_there(pending)) {
             self.stand.dropped.count(pending);
@@ -207,14 +205,14 @@ impl Work<'_> {
 
     async fn drop_day(&mut self, day: &Day, dry_run: bool) -> Result<(), JobError> {
         for _ in 0..COPIES_MAX {
-            // What is saved from here on writes into its own day, which is seen below; what of its relatives went
-            // before that is seen comes back in the end.
+            // A save from here on writes into its own day, which is noticed below; relatives dropped before that are
+            // brought back in the end.
             if self.tables.has_new_saves(self.kept_at_ms).await? {
                 self.find_kept().await?;
             }
             let mark = self.tables.mark(day).await?;
             let (going, rows) = self.desk.unless_stopped(self.tables.going(day)).await?;
-            self.settle_pending(day, rows);
+            self.count_pending(day, rows);
             if rows == 0 {
                 return Ok(());
             }
@@ -226,43 +224,43 @@ impl Work<'_> {
             self.stand.pending = Some(pending);
             self.desk.stand_at(&self.stand).await?;
             let stays = self.desk.unless_stopped(self.tables.copy(day)).await?;
-            let mut closed = self.desk.parts.gate.close().await;
+            let mut guard = self.desk.parts.barrier.acquire().await;
             if self.tables.mark(day).await? == mark {
                 self.desk.is_mine().await?;
-                if closed.left() < EXCHANGE_TIME {
-                    return Err(JobError::Opened);
+                if guard.remaining() < EXCHANGE_TIME {
+                    return Err(JobError::BarrierExpires);
                 }
-                let put = self.swap(day, stays, &closed).await;
+                let put = self.swap(day, stays, &guard).await;
                 if day.table == DayTable::Runs {
-                    // Whether it worked or not: nothing that is remembered of these runs is certain now.
-                    closed.tables_changed();
+                    // Whether the exchange succeeded or not, no cached run of the day is certain now.
+                    guard.tables_changed();
                 }
-                drop(closed);
+                drop(guard);
                 put?;
-                self.settle_pending(day, 0);
+                self.count_pending(day, 0);
                 return Ok(());
             }
-            drop(closed);
+            drop(guard);
         }
         self.stand.pending = None;
         self.stand.days_left += 1;
         Ok(())
     }
 
-    /// Puts the copy in place. Whether it did is not known after some errors: then it is done again, which changes
-    /// nothing that was done, once no earlier try can come in late. The gate has to be closed all the while.
-    async fn swap(&self, day: &Day, stays: bool, closed: &Closed) -> Result<(), JobError> {
+    /// Puts the copy in place. After some errors the result is unknown: then the exchange is repeated, which is
+    /// idempotent once no earlier attempt can still execute. The barrier has to be held meanwhile.
+    async fn swap(&self, day: &Day, stays: bool, guard: &BarrierGuard) -> Result<(), JobError> {
         let mut outcome = self.tables.put_in_place(day, stays).await;
         for _ in 1..SWAP_TRIES {
             match outcome {
-                _ if outcome.is_err() && closed.left() < EXCHANGE_TIME => break,
+                _ if outcome.is_err() && guard.remaining() < EXCHANGE_TIME => break,
                 Ok(()) => return Ok(()),
                 Err(error) if is_certain(&error) => return Err(error.into()),
                 Err(ref error) => {
                     tracing::warn!(error = %error, day = day.id, table = day.table.name(), "a day may or may not have been exchanged; trying again");
                 }
             }
-            // A stop is heard afterwards: to leave now would let rows be written that a late exchange throws away.
+            // A stop takes effect afterwards: leaving now would allow writes that a late exchange discards.
             tokio::time::sleep(SWAP_PAUSE).await;
             outcome = match self.tables.is_exchanging(day).await {
                 Ok(false) => self.tables.put_in_place(day, stays).await,
@@ -277,7 +275,7 @@ impl Work<'_> {
     }
 
     /// Counts the day that was being dropped if it has nothing more to drop.
-    fn settle_pending(&mut self, day: &Day, rows: u64) {
+    fn count_pending(&mut self, day: &Day, rows: u64) {
         if let Some(pending) = self.stand.pending.take_if(|pending| pending.is_of(day))
             && rows == 0
         {
@@ -285,11 +283,11 @@ impl Work<'_> {
         }
     }
 
-    /// Settles what stays, brings back what is kept after all.
+    /// Resolves the relations of runs that stay, and brings back what is kept after all.
     async fn finish(&mut self) -> Result<(), JobError> {
         let mut ends = Ends::new();
-        self.settle(&mut ends).await?;
-        // Saves that were accepted until now may be for something that was dropped.
+        self.resolve_relations(&mut ends).await?;
+        // Saves accepted until now may refer to something that was dropped.
         let now = self.desk.log_ends().await?;
         self.desk.processed_up_to(&now).await?;
         self.find_kept().await?;
@@ -297,27 +295,27 @@ impl Work<'_> {
         self.desk.processed_up_to(&ends).await
     }
 
-    async fn settle(&mut self, ends: &mut Ends) -> Result<(), JobError> {
-        let Some(mut found) = self.tables.unsettled().await? else {
+    async fn resolve_relations(&mut self, ends: &mut Ends) -> Result<(), JobError> {
+        let Some(mut found) = self.tables.unresolved_runs().await? else {
             return Ok(());
         };
-        let mut batch: Vec<Unsettled> = Vec::new();
+        let mut batch: Vec<UnresolvedRun> = Vec::new();
         while let Some(run) = found.next().await? {
-            let is_other = |last: &Unsettled| {
+            let is_other = |last: &UnresolvedRun| {
                 (&last.project_id, &last.app_id) != (&run.project_id, &run.app_id)
             };
-            if batch.len() == SETTLED_PER_RECORD || batch.last().is_some_and(is_other) {
-                self.append_unsettled(std::mem::take(&mut batch), ends)
+            if batch.len() == RESOLVED_PER_RECORD || batch.last().is_some_and(is_other) {
+                self.append_unresolved(std::mem::take(&mut batch), ends)
                     .await?;
             }
             batch.push(run);
         }
-        self.append_unsettled(batch, ends).await
+        self.append_unresolved(batch, ends).await
     }
 
-    async fn append_unsettled(
+    async fn append_unresolved(
         &self,
-        batch: Vec<Unsettled>,
+        batch: Vec<UnresolvedRun>,
         ends: &mut Ends,
     ) -> Result<(), JobError> {
         let Some(first) = batch.first() else {
@@ -328,13 +326,13 @@ impl Work<'_> {
             AppId::new(&*first.app_id),
         );
         let runs = batch.into_iter().map(|run| (run.run_id, run.started_at));
-        let settle = Reprice {
+        let resolve = Reprice {
             runs: runs.collect(),
             slice: None,
-            is_anew: true,
+            resolves_relations: true,
         };
-        let settle = record(settle.encode(&project, &app, now_ms()));
-        self.desk.append(vec![settle], ends).await
+        let resolve = record(resolve.encode(&project, &app, now_ms()));
+        self.desk.append(vec![resolve], ends).await
     }
 
     async fn bring_back(&mut self, ends: &mut Ends) -> Result<(), JobError> {
@@ -361,7 +359,7 @@ impl Work<'_> {
         self.append_back(batch, ends).await
     }
 
-    /// Events as they were accepted, once more: whoever processed them before finds the same identities (P2).
+    /// Appends events as they were accepted; they have the same identities as before (P2).
     async fn append_back(
         &mut self,
         batch: Vec<BackEvent>,
@@ -385,7 +383,11 @@ impl Work<'_> {
         }
         payload.extend_from_slice(b"]}");
         self.stand.brought_back += batch.len() as u64;
-        let mut events = record((header.key(), header.encode(), payload));
+        let mut events = record(Encoded {
+            key: header.key(),
+            headers: header.encode(),
+            payload,
+        });
         events
             .headers
             .push((AGAIN.to_owned(), Bytes::from_static(b"1")));
@@ -399,4 +401,30 @@ fn is_certain(error: &StoreError) -> bool {
         error,
         StoreError::Refused { .. } | StoreError::TooExpensive { .. } | StoreError::Invalid(_)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_has_the_bytes_that_the_tables_hold_r1() {
+        let golden = crate::golden::bytes("job_checkpoint.retention.json");
+        let read: Checkpoint = serde_json::from_slice(&golden).unwrap();
+        crate::golden::check(
+            "job_checkpoint.retention.json",
+            &serde_json::to_vec(&read).unwrap(),
+        );
+        let report = read.report(&BTreeMap::from([("acme".to_owned(), 30)]));
+        let acme = &report.projects[0];
+        assert_eq!((acme.days, acme.runs, acme.events), (4, 30, 90));
+        let others = report.others.unwrap();
+        assert_eq!((others.projects_at_least, others.messages), (2, 5));
+        assert_eq!((report.days_left, report.brought_back), (1, 4));
+        assert_eq!(report.clock_ahead_days, 2);
+        assert!(read.pending.is_some());
+        let older = crate::golden::bytes("job_checkpoint.retention.older.json");
+        let older: Checkpoint = serde_json::from_slice(&older).unwrap();
+        assert_eq!((older.now_ms, older.behind_ms), (read.now_ms, 0));
+    }
 }

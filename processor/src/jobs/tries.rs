@@ -1,16 +1,16 @@
-//! How often a step is tried again before its job fails.
+//! How often a step is retried before its job fails.
 
 use store::StoreError;
 use store::jobs::Job;
 
 use super::JobError;
-use crate::ProcessorError;
+use crate::error::ProcessorError;
 
-/// Tries without any progress that a store that is there and cannot do it gets: with the pauses between them, more
-/// than five minutes. A store or a log that is away is waited for without end, like everywhere.
+/// Attempts without progress for a store that answers with errors: with the pauses between them, more than five
+/// minutes. A store or a log that is away is retried without end, as in all other parts.
 const TRIES_MAX: u32 = 40;
 
-/// Tries in a row that came to nothing.
+/// Failed attempts in a row.
 #[derive(Debug, Default)]
 pub(super) struct Tries {
     failed: u32,
@@ -19,7 +19,7 @@ pub(super) struct Tries {
 }
 
 impl Tries {
-    /// Notes a try that failed; whether there is to be another.
+    /// Counts a failed attempt; whether another one follows.
     pub(super) fn has_another(&mut self, error: &JobError, job: &Job) -> bool {
         if job.checkpoint != self.checkpoint || job.done > self.done {
             self.failed = 0;
@@ -32,7 +32,7 @@ impl Tries {
         self.failed < TRIES_MAX
     }
 
-    /// The error of a job that gets no more of them.
+    /// The error of a job that has used up its attempts.
     pub(super) fn given_up(&self, last: JobError) -> JobError {
         JobError::GivenUp {
             tries: self.failed,
@@ -41,7 +41,7 @@ impl Tries {
     }
 }
 
-/// Whether the store answered that it cannot, or did not answer in an hour.
+/// Whether the store answered with an error, or did not answer within an hour.
 fn is_overload(error: &JobError) -> bool {
     matches!(
         error,

@@ -1,13 +1,13 @@
 //! A processor and a runner of jobs over a log in memory and the real engine.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use eventlog::memory::MemoryLog;
-use eventlog::{Log, Record};
+use control::Barrier;
+use eventlog::{Log, MemoryLog, Record};
 use processor::jobs::{JobParts, Runner};
-use processor::{GROUP, Gate, Metrics, Parts, Processor, ProcessorConfig};
+use processor::{Dependencies, GROUP, Metrics, Processor, ProcessorConfig};
 use schemas::ids::{AppId, ProjectId};
 use schemas::price::PriceTable;
 use schemas::record::RecordHeader;
@@ -20,13 +20,15 @@ use tokio::task::JoinHandle;
 
 /// Jobs of these tests are small; a machine under other load is slow.
 const WITHIN: Duration = Duration::from_secs(300);
+/// Least pause between two questions while a job is awaited.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Deployment {
     pub(crate) store: TestDatabase,
     pub(crate) log: MemoryLog,
     pub(crate) prices: watch::Sender<Arc<PriceTable>>,
     pub(crate) piece_rows: u32,
-    gate: Gate,
+    barrier: Barrier,
     stop: watch::Sender<bool>,
     processor: JoinHandle<()>,
     runner: Option<JoinHandle<()>>,
@@ -47,18 +49,18 @@ impl Deployment {
         let store = database().await.unwrap();
         let log = MemoryLog::new(4);
         let (prices, prices_now) = watch::channel(Arc::default());
-        let gate = Gate::default();
+        let barrier = Barrier::default();
         let config = ProcessorConfig {
-            batch_wait: Duration::from_millis(5),
+            batch_wait: Duration::from_millis(30),
             retry_pause_max: Duration::from_millis(5),
             ..ProcessorConfig::default()
         };
-        let parts = Parts {
+        let parts = Dependencies {
             log: Arc::new(log.clone()),
             dead_letters: Arc::new(MemoryLog::new(1)),
             tables: Arc::new((*store).clone()),
             prices: prices_now,
-            gate: gate.clone(),
+            barrier: barrier.clone(),
         };
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
         let (stop, stopped) = watch::channel(false);
@@ -69,7 +71,7 @@ impl Deployment {
             log,
             prices,
             piece_rows: 1000,
-            gate,
+            barrier,
             stop,
             processor,
             runner: None,
@@ -81,7 +83,7 @@ impl Deployment {
         let runner = Runner::new(JobParts {
             store: (*self.store).clone(),
             log: Arc::new(self.log.clone()),
-            gate: self.gate.clone(),
+            barrier: self.barrier.clone(),
             prices: self.prices.subscribe(),
             piece_rows: self.piece_rows,
             retention_minute: None,
@@ -101,13 +103,14 @@ impl Deployment {
 
     /// Appends a record of events of one app.
     pub(crate) async fn report(&self, project: &str, app: &str, events: &[Value]) {
-        self.report_with((project, app), events, None).await;
+        self.report_with(project, app, events, None).await;
     }
 
-    /// The same, with another header.
+    /// Appends a record of events of one app, with another header.
     pub(crate) async fn report_with(
         &self,
-        (project, app): (&str, &str),
+        project: &str,
+        app: &str,
         events: &[Value],
         more: Option<(&str, Vec<u8>)>,
     ) {
@@ -158,8 +161,8 @@ impl Deployment {
         };
         let now_ms = chrono::Utc::now().timestamp_millis();
         match self.store.jobs().create(new, now_ms).await.unwrap() {
-            Asked::Made(job) => job,
-            Asked::Busy(busy) => panic!("in the way: {busy:?}"),
+            Asked::Made(job, _) => job,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -172,11 +175,13 @@ impl Deployment {
     pub(crate) async fn done(&self, job_id: &str) -> Job {
         let over = async {
             loop {
+                let asked = Instant::now();
                 let job = self.job(job_id).await;
                 if job.state.is_over() {
                     return job;
                 }
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                // Questions leave the machine to the job.
+                tokio::time::sleep((4 * asked.elapsed()).max(ASK_AGAIN)).await;
             }
         };
         let job = tokio::time::timeout(WITHIN, over).await.expect("ends");

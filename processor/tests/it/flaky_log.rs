@@ -1,74 +1,98 @@
 //! A log whose members fail once after each delivery of records, as a broker's client does when its broker dies.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use control::Barrier;
 use eventlog::{
-    Bounds, Delivery, Fetch, Inventory, Lag, Lease, Log, LogError, Member, MemoryLog, Position,
-    Reader, Record,
+    Bounds, Delivery, Fetch, GroupState, Inventory, Lag, Lease, Log, LogError, Member, MemoryLog,
+    Position, Reader, Record,
 };
-use processor::{Gate, Metrics, Parts, Processor, ProcessorConfig};
+use processor::{Dependencies, Metrics, Processor, ProcessorConfig};
 use tokio::sync::watch;
 
 use crate::memory_tables::MemoryTables;
 use crate::worker::{event, record};
 
-struct FlakyLog(MemoryLog);
+struct FlakyLog {
+    log: MemoryLog,
+    fails_reads: bool,
+    /// The fault of the next commit.
+    next_commit: Arc<Mutex<NextCommit>>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum NextCommit {
+    #[default]
+    Works,
+    /// It is refused, and the member keeps its partitions.
+    IsRefused,
+    /// It has no answer.
+    NeverEnds,
+}
 
 struct FlakyMember {
     member: Box<dyn Member>,
+    fails_reads: bool,
     fails: bool,
+    next_commit: Arc<Mutex<NextCommit>>,
 }
 
 #[async_trait]
 impl Log for FlakyLog {
     async fn append(&self, record: Record) -> Result<Position, LogError> {
-        self.0.append(record).await
+        self.log.append(record).await
     }
 
     async fn append_to(&self, partition: u32, record: Record) -> Result<Position, LogError> {
-        self.0.append_to(partition, record).await
+        self.log.append_to(partition, record).await
     }
 
     async fn join(&self, group: &str) -> Result<Box<dyn Member>, LogError> {
-        let member = self.0.join(group).await?;
+        let member = self.log.join(group).await?;
         Ok(Box::new(FlakyMember {
             member,
+            fails_reads: self.fails_reads,
             fails: false,
+            next_commit: self.next_commit.clone(),
         }))
     }
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
-        self.0.lag(group).await
+        self.log.lag(group).await
+    }
+
+    async fn group_state(&self, group: &str) -> Result<GroupState, LogError> {
+        self.log.group_state(group).await
     }
 
     async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError> {
-        self.0.reader(from).await
+        self.log.reader(from).await
     }
 
     async fn bounds(&self) -> Result<Vec<Bounds>, LogError> {
-        self.0.bounds().await
+        self.log.bounds().await
     }
 
     async fn inventory(&self) -> Result<Inventory, LogError> {
-        self.0.inventory().await
+        self.log.inventory().await
     }
 
     fn partitions(&self) -> u32 {
-        self.0.partitions()
+        self.log.partitions()
     }
 
     fn topic(&self) -> &str {
-        self.0.topic()
+        self.log.topic()
     }
 
     fn max_record_bytes(&self) -> usize {
-        self.0.max_record_bytes()
+        self.log.max_record_bytes()
     }
 
     async fn close(&self) {
-        self.0.close().await;
+        self.log.close().await;
     }
 }
 
@@ -84,17 +108,53 @@ impl Member for FlakyMember {
             ..fetch
         };
         let delivery = self.member.next(one).await?;
-        self.fails = matches!(delivery, Delivery::Records(_));
+        self.fails = self.fails_reads && matches!(delivery, Delivery::Records(_));
         Ok(delivery)
     }
 
     async fn commit(&mut self, partition: u32, next_offset: u64) -> Result<(), LogError> {
-        self.member.commit(partition, next_offset).await
+        let next_commit = std::mem::take(&mut *self.next_commit.lock().unwrap());
+        match next_commit {
+            NextCommit::Works => self.member.commit(partition, next_offset).await,
+            NextCommit::IsRefused => Err(LogError::NotAssigned(partition)),
+            NextCommit::NeverEnds => std::future::pending().await,
+        }
     }
 
     async fn lease(&mut self) -> Result<Lease, LogError> {
         self.member.lease().await
     }
+}
+
+fn processor(log: FlakyLog, tables: &MemoryTables, metrics: &Metrics) -> Processor {
+    Processor::new(
+        ProcessorConfig {
+            workers: 1,
+            batch_wait: Duration::from_millis(50),
+            retry_pause_max: Duration::from_millis(5),
+            stalled_after: Duration::from_millis(500),
+            ..ProcessorConfig::default()
+        },
+        Dependencies {
+            log: Arc::new(log),
+            dead_letters: Arc::new(MemoryLog::new(1)),
+            tables: Arc::new(tables.clone()),
+            prices: watch::channel(Arc::default()).1,
+            barrier: Barrier::default(),
+        },
+        metrics.clone(),
+    )
+}
+
+async fn committed(log: &MemoryLog, offset: u64) {
+    let committed = async {
+        while log.committed(processor::GROUP) != [offset] {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), committed)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,36 +163,72 @@ async fn records_in_hand_outlive_a_failure_of_the_next_read_p1() {
     for run in 0..20 {
         log.append(record(&[event(run)])).await.unwrap();
     }
-    let processor = Processor::new(
-        ProcessorConfig {
-            workers: 1,
-            batch_wait: Duration::from_millis(50),
-            retry_pause_max: Duration::from_millis(5),
-            ..ProcessorConfig::default()
-        },
-        Parts {
-            log: Arc::new(FlakyLog(log.clone())),
-            dead_letters: Arc::new(MemoryLog::new(1)),
-            tables: Arc::new(tables.clone()),
-            prices: watch::channel(Arc::default()).1,
-            gate: Gate::default(),
-        },
-        Metrics::new(&prometheus::Registry::new()).unwrap(),
-    );
+    let flaky = FlakyLog {
+        log: log.clone(),
+        fails_reads: true,
+        next_commit: Arc::default(),
+    };
+    let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+    let processor = processor(flaky, &tables, &metrics);
     let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(processor.run(stopped));
-    let drained = async {
-        while log.committed(processor::GROUP) != [20] {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), drained)
-        .await
-        .unwrap();
+    committed(&log, 20).await;
     assert_eq!(
         (tables.event_count(), tables.visible_runs().len()),
         (20, 20)
     );
     stop.send_replace(true);
     task.await.unwrap().unwrap();
+}
+
+/// A partition with one record, whose commit has this fault: it is reported until the worker has joined again.
+async fn stalls_until_the_worker_joins_again(next_commit: NextCommit, does: &str) -> Metrics {
+    let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
+    log.append(record(&[event(0)])).await.unwrap();
+    let flaky = FlakyLog {
+        log: log.clone(),
+        fails_reads: false,
+        next_commit: Arc::new(Mutex::new(next_commit)),
+    };
+    let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+    let processor = processor(flaky, &tables, &metrics);
+    let mut stalled = processor.stalled();
+    let (stop, stopped) = watch::channel(false);
+    let task = tokio::spawn(processor.run(stopped));
+    let reported = stalled.wait_for(|stalled| !stalled.is_empty());
+    let reported = tokio::time::timeout(Duration::from_secs(60), reported).await;
+    let reported = reported.unwrap().unwrap().clone();
+    assert_eq!(reported.len(), 1);
+    let found = (
+        reported[0].partition,
+        reported[0].committed,
+        reported[0].lag_records,
+    );
+    assert_eq!(found, (0, 0, 1));
+    assert_eq!(reported[0].owner, "worker 0 here");
+    assert_eq!(reported[0].state, does);
+    committed(&log, 1).await;
+    assert_eq!((tables.event_count(), metrics.stall_rejoins.get()), (1, 1));
+    let gone = stalled.wait_for(Vec::is_empty);
+    tokio::time::timeout(Duration::from_secs(60), gone)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(metrics.stalled_partitions.get(), 0);
+    stop.send_replace(true);
+    task.await.unwrap().unwrap();
+    metrics
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_nothing_is_committed_of_is_reported_and_its_member_joins_again_r1() {
+    let refused = NextCommit::IsRefused;
+    let metrics = stalls_until_the_worker_joins_again(refused, "waiting for records").await;
+    assert_eq!(metrics.lost_steps.get(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_commit_never_ends_joins_again_and_processes_the_records_again_r1() {
+    let metrics = stalls_until_the_worker_joins_again(NextCommit::NeverEnds, "committing").await;
+    assert_eq!(metrics.lost_steps.get(), 1);
 }

@@ -1,14 +1,13 @@
-//! Tables whose inserts can be held on their way, as those of a process that sleeps.
+//! Tables whose inserts can be held on their way, like the inserts of a process that sleeps.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use processor::Tables;
-use processor::batch::Scope;
-use processor::tables::Rows;
+use processor::run::Scope;
+use processor::{Rows, Tables};
 use store::StoreError;
-use store::states::{Child, ChildSum, StoredRun};
+use store::reads::states::{Child, ChildSum, StoredRun};
 use tokio::sync::watch;
 
 /// One process's way to the tables.
@@ -55,7 +54,7 @@ impl HeldTables {
 impl Tables for HeldTables {
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
         if *self.holds.borrow() {
-            self.waits.send_replace(rows.until);
+            self.waits.send_replace(rows.expires);
             self.has_one.send_replace(true);
             let mut holds = self.holds.subscribe();
             holds.wait_for(|holds| !holds).await.unwrap();
@@ -101,9 +100,12 @@ impl Tables for HeldTables {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        part: (&str, usize),
+        after: &str,
+        limit: usize,
     ) -> Result<Vec<Child>, StoreError> {
-        self.tables.children_of(scope, parent_ids, part).await
+        self.tables
+            .children_of(scope, parent_ids, after, limit)
+            .await
     }
 
     async fn known_runs(

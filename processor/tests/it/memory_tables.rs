@@ -1,16 +1,17 @@
-//! The two tables in memory: what the engine promises of them, and inserts that stop half way.
+//! Tables in memory: the guarantees of the engine, and inserts that stop half way.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use processor::batch::Scope;
-use processor::tables::{Rows, Tables};
+use processor::run::Scope;
+use processor::{Rows, Tables};
+use schemas::fold::Totals;
 use serde_json::{Value, json};
 use store::StoreError;
-use store::rows::{EventRow, RunRow, RunStatus};
-use store::states::{Child, ChildSum, StoredRun, StoredTotals, run_hash};
+use store::reads::states::{Child, ChildSum, StoredRun, run_hash};
+use store::tables::rows::{EventRow, RunRow};
 
 /// Project, app, run.
 pub(crate) type RunId = (String, String, String);
@@ -34,7 +35,7 @@ struct Contents {
     interruption: Option<u64>,
     is_away: bool,
     refuses: bool,
-    /// Runs with this in their name are refused, with this code.
+    /// Runs with this in their name are rejected, with this code.
     refused: Option<(String, u32)>,
     placed_by: Option<u32>,
 }
@@ -67,7 +68,7 @@ impl MemoryTables {
         self.0.lock().unwrap().interruption = Some(seed);
     }
 
-    /// Every call fails for a while, or no longer.
+    /// Every call fails, or no longer.
     pub(crate) fn set_away(&self, is_away: bool) {
         self.0.lock().unwrap().is_away = is_away;
     }
@@ -77,7 +78,7 @@ impl MemoryTables {
         self.0.lock().unwrap().refuses = refuses;
     }
 
-    /// Inserts with such a run in them are refused as a whole by the server from now on, with this code.
+    /// The server rejects inserts with such a run, with this code.
     pub(crate) fn refuse_runs(&self, name: &str, code: u32) {
         self.0.lock().unwrap().refused = Some((name.to_owned(), code));
     }
@@ -90,7 +91,7 @@ impl MemoryTables {
         }
     }
 
-    /// What a reader sees of each run.
+    /// The current rows.
     pub(crate) fn visible_runs(&self) -> BTreeMap<RunId, Value> {
         let contents = self.0.lock().unwrap();
         let live = contents
@@ -113,7 +114,7 @@ impl MemoryTables {
         }
     }
 
-    /// The keys of what readers see.
+    /// The keys of the current rows.
     pub(crate) fn visible_keys(&self) -> Vec<(RunId, i64)> {
         let contents = self.0.lock().unwrap();
         let live = contents
@@ -123,7 +124,7 @@ impl MemoryTables {
         live.map(|(key, _)| key.clone()).collect()
     }
 
-    /// How often states were asked for.
+    /// Number of look-ups of states.
     pub(crate) fn lookups(&self) -> usize {
         self.0.lock().unwrap().lookups
     }
@@ -161,7 +162,8 @@ impl Tables for MemoryTables {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        (after, most): (&str, usize),
+        after: &str,
+        limit: usize,
     ) -> Result<Vec<Child>, StoreError> {
         let mut contents = self.contents()?;
         contents.lookups += 1;
@@ -175,7 +177,7 @@ impl Tables for MemoryTables {
         });
         // The keys are in order of the ids.
         Ok(rows
-            .take(most)
+            .take(limit)
             .map(|((run, _), row)| Child {
                 run_id: run.2.clone(),
                 parent_run_id: row.stored.parent_run_id.clone(),
@@ -213,7 +215,7 @@ impl Tables for MemoryTables {
         let contents = self.contents()?;
         let parent_ids: HashSet<&str> = parent_ids.iter().copied().collect();
         let only: Option<HashSet<&str>> = only.map(|only| only.iter().copied().collect());
-        let mut sums: BTreeMap<String, StoredTotals> = BTreeMap::new();
+        let mut sums: BTreeMap<String, Totals> = BTreeMap::new();
         for ((run, _), row) in &contents.runs {
             let parent = row.stored.parent_run_id.as_str();
             if run.0 == scope.project.as_str()
@@ -224,16 +226,8 @@ impl Tables for MemoryTables {
                     .as_ref()
                     .is_none_or(|only| only.contains(run.2.as_str()))
             {
-                let (sum, totals) = (
-                    sums.entry(parent.to_owned()).or_default(),
-                    row.stored.totals,
-                );
-                sum.cost += totals.cost;
-                sum.prompt_tokens += totals.prompt_tokens;
-                sum.completion_tokens += totals.completion_tokens;
-                sum.tokens += totals.tokens;
-                sum.llm_calls += totals.llm_calls;
-                sum.errors += totals.errors;
+                let sum = sums.entry(parent.to_owned()).or_default();
+                sum.add(&row.stored.totals);
             }
         }
         let sums = sums.into_iter();
@@ -268,7 +262,7 @@ impl Tables for MemoryTables {
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
         let mut contents = self.contents()?;
-        if rows.until.is_some_and(|until| Instant::now() >= until) {
+        if rows.expires.is_some_and(|until| Instant::now() >= until) {
             return Err(StoreError::Fenced);
         }
         if contents.refuses {
@@ -279,7 +273,7 @@ impl Tables for MemoryTables {
         {
             let message = "says the test".to_owned();
             let code = *code;
-            // What came before it is stored.
+            // The rows before it are stored.
             let events: Vec<_> = rows.events.iter().map(owned_event).collect();
             contents.events.extend(events);
             return Err(StoreError::Refused { code, message });
@@ -306,7 +300,7 @@ impl Tables for MemoryTables {
         for row in rows.runs.iter().filter(keeps_run) {
             contents.put(row);
         }
-        // The causes come when all the rest is stored, so an interruption before that leaves none of them.
+        // The causes are stored last, so an interruption before that leaves none of them.
         let all_stored = interruption.is_none_or(|seed| seed % 8 == 7)
             && rows.runs.iter().all(|row| keeps_run(&row));
         if all_stored {
@@ -386,11 +380,6 @@ fn owned_event(row: &EventRow<'_>) -> (String, String, i64, u128) {
 }
 
 fn owned(row: &RunRow<'_>) -> Row {
-    let status = match row.status {
-        RunStatus::Started => "started",
-        RunStatus::Success => "success",
-        RunStatus::Error => "error",
-    };
     Row {
         stored: StoredRun {
             run_id: row.run_id.to_owned(),
@@ -404,9 +393,9 @@ fn owned(row: &RunRow<'_>) -> Row {
             input_preview: row.input_preview.to_owned(),
             output_preview: row.output_preview.to_owned(),
             cost: row.cost,
-            cost_status: row.cost_status as i8,
+            cost_status: row.cost_status,
             cost_estimated: row.cost_estimated,
-            totals: StoredTotals {
+            totals: Totals {
                 cost: row.total_cost,
                 prompt_tokens: row.total_prompt_tokens,
                 completion_tokens: row.total_completion_tokens,
@@ -417,7 +406,7 @@ fn owned(row: &RunRow<'_>) -> Row {
             state: row.state.to_vec(),
         },
         columns: json!({
-            "started_at": row.started_at, "ended_at": row.ended_at, "status": status,
+            "started_at": row.started_at, "ended_at": row.ended_at, "status": row.status.as_str(),
             "parent": row.parent_run_id, "root": row.root_run_id, "agent": row.agent, "user": row.user_email,
             "tags": row.tags, "name": row.name, "saved": row.saved == 1,
             "feedback": [row.feedback_rating, row.feedback_comment],

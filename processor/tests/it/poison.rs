@@ -1,10 +1,9 @@
-//! What cannot be read or stored: alone it goes to the dead letters, and when it is everything the processor stops.
+//! Unreadable and rejected records: single ones are dead-lettered; when all are, the processor stops.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use eventlog::memory::MemoryLog;
-use eventlog::{Log, StoredRecord};
+use eventlog::{Log, MemoryLog, StoredRecord};
 use processor::{GROUP, ProcessorError, Status};
 
 use crate::memory_tables::MemoryTables;
@@ -77,7 +76,7 @@ async fn a_record_that_the_store_refuses_goes_to_the_dead_letters_and_the_rest_i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_refuses_everything_stops_the_processor_with_nothing_committed_p1() {
-    // A column that is not there; and something nobody has met yet.
+    // A column that is not there; and an unknown fault.
     for code in [16, 4242] {
         let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
         tables.refuse_runs("r", code);
@@ -88,7 +87,7 @@ async fn a_store_that_refuses_everything_stops_the_processor_with_nothing_commit
         let dead_letters = running.dead_letters.clone();
         let outcome = running.ended().await;
         assert!(
-            matches!(outcome, Err(ProcessorError::AllRefused(_))),
+            matches!(outcome, Err(ProcessorError::AllRejected(_))),
             "{outcome:?}"
         );
         assert_eq!(log.committed(GROUP), [0]);

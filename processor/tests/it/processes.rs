@@ -1,56 +1,28 @@
-//! Several processors of one deployment in one test process: each with its own gate, over one control topic.
+//! Several processors of one deployment in one test process: each with its own barrier, over one control topic.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use async_trait::async_trait;
-use eventlog::memory::MemoryLog;
-use eventlog::{Log, LogError};
-use processor::{
-    Control, GROUP, Gate, Metrics, Parts, Processor, ProcessorConfig, ProcessorError, Tables,
-};
-use schemas::control::Word;
+use control::{Barrier, Driver, LocalChannel, Members, PROCESSOR_HEARTBEAT_INTERVAL};
+use eventlog::{Log, MemoryLog};
+use processor::{Dependencies, GROUP, Metrics, Processor, ProcessorConfig, ProcessorError, Tables};
+use schemas::control::Heartbeat;
 use schemas::price::PriceTable;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
-/// These tests wait for gates, which take their time, on machines that are busy.
+/// These tests wait for barriers, which take their time, on machines that are busy.
 const WITHIN: Duration = Duration::from_secs(180);
 
-/// The control topic, heard by all that have a clone of it.
-#[derive(Clone)]
-pub(crate) struct Topic(broadcast::Sender<Word>);
+pub(crate) type Topic = Arc<LocalChannel>;
 
-impl Topic {
-    pub(crate) fn new() -> Self {
-        Self(broadcast::Sender::new(1000))
-    }
-}
-
-#[async_trait]
-impl Control for Topic {
-    async fn say(&self, word: &Word) -> Result<(), LogError> {
-        // Without a listener nobody has to hear it.
-        let _ = self.0.send(word.clone());
-        Ok(())
-    }
-
-    fn listen(&self) -> broadcast::Receiver<Word> {
-        self.0.subscribe()
-    }
-
-    fn heard_until(&self) -> Instant {
-        Instant::now()
-    }
-}
-
-/// One process.
 pub(crate) struct Process {
-    pub(crate) gate: Gate,
+    pub(crate) barrier: Barrier,
     pub(crate) metrics: Metrics,
     stop: watch::Sender<bool>,
-    stop_keeper: watch::Sender<bool>,
-    keeper: JoinHandle<()>,
+    stop_driver: CancellationToken,
+    driver: JoinHandle<()>,
     processor: JoinHandle<Result<(), ProcessorError>>,
 }
 
@@ -61,29 +33,32 @@ impl Process {
         tables: Arc<dyn Tables>,
         prices: watch::Receiver<Arc<PriceTable>>,
     ) -> Self {
-        let (gate, keeper) = Gate::shared(Arc::new(topic.clone()));
+        let (barrier, driver) = Barrier::shared();
+        let name = format!("process_{:032x}", rand::random::<u128>());
+        let members = Members::new(name, PROCESSOR_HEARTBEAT_INTERVAL);
+        let driver = Driver::new(topic.clone(), members, Heartbeat::default, Some(driver));
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
         let config = ProcessorConfig {
-            batch_wait: Duration::from_millis(5),
+            batch_wait: Duration::from_millis(30),
             retry_pause_max: Duration::from_millis(50),
             ..ProcessorConfig::default()
         };
-        let parts = Parts {
+        let parts = Dependencies {
             log: Arc::new(log.clone()),
             dead_letters: Arc::new(MemoryLog::new(1)),
             tables,
             prices,
-            gate: gate.clone(),
+            barrier: barrier.clone(),
         };
         let processor = Processor::new(config, parts, metrics.clone());
         let (stop, stopped) = watch::channel(false);
-        let (stop_keeper, keeper_stopped) = watch::channel(false);
+        let stop_driver = CancellationToken::new();
         Self {
-            gate,
+            barrier,
             metrics,
             stop,
-            stop_keeper,
-            keeper: tokio::spawn(keeper.run(keeper_stopped)),
+            driver: tokio::spawn(driver.run(stop_driver.clone())),
+            stop_driver,
             processor: tokio::spawn(processor.run(stopped)),
         }
     }
@@ -91,14 +66,14 @@ impl Process {
     pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
         self.processor.await.unwrap().unwrap();
-        self.stop_keeper.send_replace(true);
-        self.keeper.await.unwrap();
+        self.stop_driver.cancel();
+        self.driver.await.unwrap();
     }
 
     /// Nothing of it goes on.
     pub(crate) async fn kill(self) {
         self.processor.abort();
-        self.keeper.abort();
+        self.driver.abort();
         assert!(
             self.processor
                 .await

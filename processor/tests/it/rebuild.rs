@@ -17,12 +17,14 @@ use store::jobs::{Job, JobKind};
 use crate::deployment::Deployment;
 
 const DAY_MS: i64 = 86_400_000;
+/// Reports while one job runs.
+const REPORTS_MEANWHILE: usize = 40;
 
 fn now_ms() -> i64 {
     chrono::Utc::now().timestamp_millis()
 }
 
-/// Events of runs in trees, some of them in circles, over days, with marks before and after their runs.
+/// Events of runs in trees, some of them in cycles, over days, with marks before and after their runs.
 pub(crate) fn events(random: &mut StdRng, runs: std::ops::Range<usize>) -> Vec<Value> {
     let mut events = Vec::new();
     for at in runs.clone() {
@@ -128,7 +130,11 @@ async fn a_rebuild_gives_an_equal_table_while_reporting_goes_on_p5() {
     for kind in [JobKind::Check, JobKind::Rebuild] {
         let job = deployment.ask(kind, None, &Rebuild::default()).await;
         let mut first = if kind == JobKind::Check { 0 } else { 1000 };
-        while !deployment.job(&job.job_id).await.state.is_over() {
+        // Each report makes the job longer: without a bound, a slow machine never catches up.
+        for _ in 0..REPORTS_MEANWHILE {
+            if deployment.job(&job.job_id).await.state.is_over() {
+                break;
+            }
             // New runs, and further events of old ones.
             let more = events(&mut random, first..first + 4);
             report(&deployment, &mut random, more).await;
@@ -167,7 +173,7 @@ async fn a_check_finds_what_is_wrong_and_a_rebuild_mends_it_p5() {
     deployment.report("p", "a", &good).await;
     deployment.drained().await;
     let before = seen(&deployment).await;
-    // One row is gone, one says something else, and one is of a run that nobody reported.
+    // One row is gone, one says something else, and one is of a run that was never reported.
     for sql in [
         "INSERT INTO runs SELECT * REPLACE (1 AS is_deleted, 1000 AS version) FROM runs FINAL WHERE run_id = 'r1'",
         "INSERT INTO runs SELECT * REPLACE ('other' AS name, 1000 AS version, 7 AS error_count) FROM runs FINAL WHERE run_id = 'r2'",

@@ -11,13 +11,13 @@ use schemas::price::rate::Rate;
 use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
 use schemas::run::Run;
 use serde_json::{Value, json};
-use store::filter_sql::Projects;
 use store::jobs::{Job, JobKind};
+use store::reads::filter_sql::Projects;
 
 use crate::deployment::Deployment;
 
 const START_MS: i64 = 1_795_132_800_000 - 20 * 86_400_000;
-const MODELS: [&str; 3] = ["small", "large", "nobody-knows"];
+const MODELS: [&str; 3] = ["small", "large", "unknown"];
 const ONE: i128 = 1_000_000_000_000_000_000;
 
 /// Units of 10^-18 USD per token: input, output.
@@ -43,7 +43,7 @@ fn table(prices: &Prices) -> Arc<PriceTable> {
 }
 
 fn before() -> Prices {
-    BTreeMap::from([("small", (1_234_567_890_123, 3)), ("nobody-knows", (7, 7))])
+    BTreeMap::from([("small", (1_234_567_890_123, 3)), ("unknown", (7, 7))])
 }
 
 fn now() -> Prices {

@@ -201,7 +201,7 @@ impl Model {
                     .as_ref()
                     .is_some_and(|next| kept.contains(&(*project, next.clone())))
                 {
-                    // In a circle, or met before: what is above it was kept then, unless it came from below.
+                    // In a cycle, or met before: what is above it was kept then, unless it came from below.
                     let mut seen = Ids::new();
                     while let Some(next) = cursor.take() {
                         let id = (*project, next);
@@ -445,10 +445,14 @@ async fn a_save_at_any_moment_of_the_job_is_honoured_s1() {
         let job = deployment
             .ask(JobKind::Retention, None, &retention(false))
             .await;
-        while !deployment.job(&job.job_id).await.state.is_over() {
+        // Each save makes the job longer: without a bound, a slow machine never catches up.
+        for _ in 0..60 {
+            if deployment.job(&job.job_id).await.state.is_over() {
+                break;
+            }
             let saves = late_saves(&mut random, &model, 1);
             report(&deployment, &saves).await;
-            // Whoever could still see all of it after the answer may rely on the save.
+            // A client that still sees all of it after the answer may rely on the save.
             let mut with_save = model.clone();
             with_save.0.extend(saves);
             let lines = with_save.expected();

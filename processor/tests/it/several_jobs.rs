@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use eventlog::memory::MemoryLog;
-use eventlog::{Log, Record};
+use eventlog::{Log, MemoryLog, Record};
 use processor::GROUP;
 use processor::jobs::{JobParts, Runner};
 use rand::SeedableRng;
@@ -56,8 +55,8 @@ async fn ask(store: &Store, kind: JobKind, parameters: &impl Serialize) -> Job {
     };
     let now_ms = chrono::Utc::now().timestamp_millis();
     match store.jobs().create(new, now_ms).await.unwrap() {
-        Asked::Made(job) => job,
-        Asked::Busy(busy) => panic!("in the way: {busy:?}"),
+        Asked::Made(job, _) => job,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -65,7 +64,7 @@ async fn ask(store: &Store, kind: JobKind, parameters: &impl Serialize) -> Job {
 async fn retention_and_a_rebuild_over_two_processors_under_load_leave_every_run_right_p5_s1() {
     let mut random = StdRng::seed_from_u64(61);
     let database = database().await.unwrap();
-    let (log, topic) = (MemoryLog::new(4), Topic::new());
+    let (log, topic) = (MemoryLog::new(4), Topic::default());
     let credentials = Credentials::new((*database).clone());
     let project = ProjectId::new("p");
     credentials.put_project(&project, "a", &[]).await.unwrap();
@@ -81,7 +80,7 @@ async fn retention_and_a_rebuild_over_two_processors_under_load_leave_every_run_
         let runner = Runner::new(JobParts {
             store,
             log: Arc::new(log.clone()),
-            gate: process.gate.clone(),
+            barrier: process.barrier.clone(),
             prices: prices.clone(),
             piece_rows: 100,
             retention_minute: None,

@@ -2,8 +2,8 @@
 
 use schemas::start::{self, Start};
 use serde_json::json;
-use store::filter_sql::Projects;
-use store::instances::{InstanceQuery, Instances};
+use store::platform::instances::{InstanceQuery, Instances};
+use store::reads::filter_sql::Projects;
 
 use crate::deployment::Deployment;
 
@@ -23,19 +23,18 @@ async fn a_start_is_an_instance_once_however_often_its_record_comes() {
         "timestamp": started_at_ms, "input": {"key1": "ä", "amount": 1.50}});
     let header = Some((start::HEADER, started.encode().unwrap()));
     for _ in 0..3 {
-        let scope = ("ours", "shop");
         deployment
-            .report_with(scope, std::slice::from_ref(&event), header.clone())
+            .report_with("ours", "shop", std::slice::from_ref(&event), header.clone())
             .await;
         deployment.drained().await;
     }
-    // A client says the same, but has no header to say it in.
+    // A client reports the same, but has no header for it.
     let mut claimed = event.clone();
     claimed["run_id"] = json!("u-2");
     deployment.report("ours", "shop", &[claimed]).await;
     let damaged = Some((start::HEADER, b"{".to_vec()));
     deployment
-        .report_with(("ours", "shop"), &[event], damaged)
+        .report_with("ours", "shop", &[event], damaged)
         .await;
     deployment.drained().await;
 

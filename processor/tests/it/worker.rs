@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use eventlog::memory::{Fault, MemoryLog};
-use eventlog::{Log, Record};
+use control::Barrier;
+use eventlog::{Fault, Log, MemoryLog, Record};
 use processor::{
-    GROUP, Gate, HotView, Metrics, Parts, Processor, ProcessorConfig, ProcessorError, Status,
+    Dependencies, GROUP, HotView, Metrics, Processor, ProcessorConfig, ProcessorError, Status,
     Tables,
 };
 use schemas::ids::{AppId, ProjectId};
@@ -43,12 +43,12 @@ pub(crate) fn start_with(log: &MemoryLog, tables: Arc<dyn Tables>, workers: usiz
     let dead_letters = MemoryLog::new(1);
     let processor = Processor::new(
         config,
-        Parts {
+        Dependencies {
             log: Arc::new(log.clone()),
             dead_letters: Arc::new(dead_letters.clone()),
             tables,
             prices: watch::channel(Arc::default()).1,
-            gate: Gate::default(),
+            barrier: Barrier::default(),
         },
         metrics.clone(),
     );
@@ -164,7 +164,7 @@ async fn nothing_is_committed_before_it_is_stored_p1() {
     tables.set_away(false);
     running.drained().await;
     assert_eq!(*running.status.borrow_and_update(), Status::Running);
-    // Away again, this time with a micro-batch in hand; told to stop, it leaves that in the log.
+    // Away again, now with a micro-batch in hand; when stopped, it leaves the batch in the log.
     tables.set_away(true);
     log.append(record(&[event(2)])).await.unwrap();
     running
@@ -260,7 +260,7 @@ async fn repetition_lost_partitions_and_failing_commits_change_nothing_p2() {
 async fn what_a_retry_cannot_mend_stops_the_processor_and_stays_in_the_log() {
     let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
     let running = start(&log, Arc::new(tables.clone()));
-    // Both workers meet it: the one that is left takes the partition over.
+    // Both workers meet it: the remaining one takes the partition over.
     tables.set_refusing(true);
     log.append(record(&[event(1)])).await.unwrap();
     let outcome = running.task.await.unwrap();

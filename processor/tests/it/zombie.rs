@@ -1,10 +1,9 @@
-//! A process that slept through the loss of its partitions, and wakes with an insert in its hand.
+//! A process that is suspended while it loses its partitions, and resumes in the middle of an insert.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use eventlog::Log;
-use eventlog::memory::MemoryLog;
+use eventlog::{Log, MemoryLog};
 use processor::GROUP;
 use serde_json::json;
 
@@ -20,13 +19,13 @@ async fn what_a_zombie_writes_late_is_refused_and_leaves_no_second_row_p3() {
     log.set_lease(Duration::from_millis(400));
     let sleeper = HeldTables::new(Arc::new(tables.clone()));
     sleeper.hold(true);
-    // All of it sleeps: with a second worker it could get its partition back.
+    // The whole process is suspended: with a second worker it could get its partition back.
     let zombie = start_with(&log, Arc::new(sleeper.clone()), 1);
     let event = |name: &str, at_ms: i64| json!({"name": name, "run_id": "r", "timestamp": START_MS + at_ms});
     log.append(record(&[event("agent_end", 50)])).await.unwrap();
     let deadline = sleeper.held().await;
-    // Its successor reads a start that moves the run, together with what the zombie has in its hand: so the run's row
-    // is elsewhere, and at the zombie's place there is nothing that could win against it.
+    // Its successor reads a start that moves the run, together with the records of the suspended step: so the run's row
+    // is at another key, and at the old key there is nothing that could win against the late insert.
     log.append(record(&[event("agent_start", -50)]))
         .await
         .unwrap();
@@ -39,7 +38,7 @@ async fn what_a_zombie_writes_late_is_refused_and_leaves_no_second_row_p3() {
 
     tokio::time::sleep_until(deadline.into()).await;
     sleeper.hold(false);
-    // It finds out, and takes its place in the group again.
+    // It notices the loss, and joins the group again.
     log.append(record(&[event("agent_start", 10)]))
         .await
         .unwrap();

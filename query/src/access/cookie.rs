@@ -1,23 +1,23 @@
-//! The cookie of a session: what the browser keeps, and what it is told to keep.
+//! The session cookie.
 
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 
-/// What the cookie is called over http.
+/// Name of the cookie over http.
 const NAME: &str = "spindle_session";
-/// What it is called over https. Browsers take one of this name from this very host only, over https and for all of its
-/// paths, so that no neighbour and no other port can put one of theirs in its place.
+/// Name over https. For this prefix browsers accept a cookie only from this host, over https and for all paths, so that
+/// no other host of the domain and no other port can plant one.
 const SAFE_NAME: &str = "__Host-spindle_session";
-/// What every secret of a session begins with.
+/// Every session secret begins with this.
 const PREFIX: &[u8] = b"sp_ses_";
-/// Longest secret of a session that is looked up. They have 71 bytes; the bound keeps hashing small (X1).
+/// Longest session secret that is looked up. They have 71 bytes; the bound keeps hashing small (X1).
 const SECRET_BYTES: usize = 128;
 
-/// The secret of the session in a request, if a cookie has one. What cannot be one is passed over: other programs of the
-/// host have cookies too, of any bytes. Where the browser is known to speak https, only the safe name counts.
-pub(crate) fn presented(headers: &HeaderMap, is_secure: bool) -> Option<String> {
+/// The session secret of a request, if it has one. Other cookies of the host are ignored, whatever their bytes. Over
+/// https only [`SAFE_NAME`] is read.
+pub(crate) fn session_secret(headers: &HeaderMap, is_secure: bool) -> Option<String> {
     let named = |wanted: &str| {
         let lines = headers.get_all(COOKIE).iter();
         let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
@@ -35,9 +35,9 @@ pub(crate) fn presented(headers: &HeaderMap, is_secure: bool) -> Option<String> 
     }
 }
 
-/// What has the browser keep a secret for so long: out of reach of scripts, and only for requests from our own pages.
-/// `is_secure` when the browser came over https; then it comes back over nothing else.
-pub(crate) fn kept(secret: &str, life: Duration, is_secure: bool) -> String {
+/// `Set-Cookie` that stores a secret, hidden from scripts and sent only with requests from pages of this server;
+/// with `is_secure` only over https.
+pub(crate) fn set(secret: &str, lifetime: Duration, is_secure: bool) -> String {
     let (name, secure) = if is_secure {
         (SAFE_NAME, "; Secure")
     } else {
@@ -45,13 +45,13 @@ pub(crate) fn kept(secret: &str, life: Duration, is_secure: bool) -> String {
     };
     format!(
         "{name}={secret}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}",
-        life.as_secs()
+        lifetime.as_secs()
     )
 }
 
-/// What has the browser forget it.
-pub(crate) fn forgotten(is_secure: bool) -> String {
-    kept("", Duration::ZERO, is_secure)
+/// `Set-Cookie` that deletes the cookie.
+pub(crate) fn delete(is_secure: bool) -> String {
+    set("", Duration::ZERO, is_secure)
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
         for line in lines {
             headers.append(COOKIE, HeaderValue::from_bytes(line).unwrap());
         }
-        presented(&headers, is_secure)
+        session_secret(&headers, is_secure)
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn over_https_nobody_else_can_put_a_session_in_its_place() {
+    fn over_https_no_other_host_can_plant_a_session() {
         let planted: &[u8] = b"spindle_session=sp_ses_theirs";
         let safe: &[u8] = b"spindle_session=sp_ses_theirs; __Host-spindle_session=sp_ses_1";
         let found = Some("sp_ses_1".to_owned());
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn no_script_and_no_other_site_gets_it() {
-        let kept = kept("s", Duration::from_secs(60), true);
+    fn the_cookie_is_hidden_from_scripts_and_other_sites() {
+        let cookie = set("s", Duration::from_secs(60), true);
         assert_eq!(
-            kept,
+            cookie,
             "__Host-spindle_session=s; HttpOnly; SameSite=Strict; Path=/; Max-Age=60; Secure"
         );
-        let over_http = forgotten(false);
+        let over_http = delete(false);
         assert!(over_http.starts_with("spindle_session=; "));
         assert!(over_http.ends_with("Path=/; Max-Age=0"));
     }

@@ -1,4 +1,4 @@
-//! The keys of a provider: which of them are taken, and which one a token may be checked with.
+//! The JWK set of a provider: which keys are accepted, and which one checks a token.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use schemas::limits::ID_BYTES;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Keys of one provider; some have a dozen during a rotation. Further ones are left (X1).
+/// Keys of one provider; some publish a dozen during a rotation. Further keys are ignored (X1).
 const KEYS_MAX: usize = 64;
-/// Least and greatest length of an RSA modulus in bits: less can be broken, more is not computed with here.
+/// Accepted length of an RSA modulus in bits: shorter ones can be broken, longer ones are not supported.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=4096;
-/// Of the RSA family, by the names in [`Algorithm`].
+
 const RSA: [Algorithm; 6] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -24,7 +24,7 @@ const RSA: [Algorithm; 6] = [
     Algorithm::PS512,
 ];
 
-/// The keys of a provider, as it published them at one time.
+/// The accepted keys of one JWK set.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     keys: Vec<Key>,
@@ -33,20 +33,20 @@ pub(crate) struct KeySet {
 #[derive(Debug)]
 struct Key {
     id: Option<String>,
-    /// What a token checked with it may say of itself: never anything that does not fit the kind of the key, so a
-    /// public key is never taken for a shared secret.
+    /// Algorithms of tokens that it may check: only algorithms of its own kind, so that a public key is never used as a
+    /// shared secret.
     algorithms: Vec<Algorithm>,
     decoding: Arc<DecodingKey>,
 }
 
-/// Why no key was found.
+/// Why no key checks a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoKey {
-    /// There is none of this name: the provider may have a newer one.
+    /// No key has this id; the provider may have newer keys.
     Unknown,
-    /// There is one, and it is not for this.
-    DoesNotFit,
-    /// The token names none, and there is not exactly one that it could be.
+    /// The key with this id is for another algorithm.
+    WrongAlgorithm,
+    /// The token names no key, and not exactly one fits.
     NotNamed,
 }
 
@@ -56,22 +56,21 @@ struct Published {
 }
 
 impl KeySet {
-    /// Reads a JWK set. Keys of kinds that are not known here, or not for checking signatures, are left out. `None` when
-    /// it is no JWK set at all.
+    /// Parses a JWK set without the keys of unsupported kinds and those that do not check signatures. `None` if it is not
+    /// a JWK set.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let published: Published = serde_json::from_slice(body).ok()?;
-        let keys = published.keys.into_iter().filter_map(Key::of);
+        let keys = published.keys.into_iter().filter_map(Key::parse);
         Some(Self {
             keys: keys.take(KEYS_MAX).collect(),
         })
     }
 
-    /// How many keys there are.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// The key for a token that names `id` and is signed by `algorithm`.
+    /// The key for a token that names `id` and `algorithm`.
     pub(super) fn pick(
         &self,
         id: Option<&str>,
@@ -88,14 +87,14 @@ impl KeySet {
         let named = self.keys.iter().filter(|key| key.id.as_deref() == Some(id));
         match named.clone().find(fits) {
             Some(key) => Ok(key.decoding.clone()),
-            None if named.clone().next().is_some() => Err(NoKey::DoesNotFit),
+            None if named.clone().next().is_some() => Err(NoKey::WrongAlgorithm),
             None => Err(NoKey::Unknown),
         }
     }
 }
 
 impl Key {
-    fn of(value: Value) -> Option<Self> {
+    fn parse(value: Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(value).ok()?;
         let mut algorithms = match &jwk.algorithm {
             AlgorithmParameters::RSA(rsa) if RSA_BITS.contains(&bits(&rsa.n)?) => RSA.to_vec(),
@@ -107,7 +106,7 @@ impl Key {
             AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => {
                 vec![Algorithm::EdDSA]
             }
-            // Above all no shared secrets (`oct`).
+            // Especially no shared secrets (`oct`).
             _ => return None,
         };
         let common = &jwk.common;
@@ -122,8 +121,8 @@ impl Key {
             None => true,
             Some(operations) => operations.contains(&KeyOperations::Verify),
         };
-        let is_named_briefly = common.key_id.as_ref().is_none_or(|id| id.len() <= ID_BYTES);
-        if algorithms.is_empty() || !is_for_signatures || !may_verify || !is_named_briefly {
+        let is_id_short = common.key_id.as_ref().is_none_or(|id| id.len() <= ID_BYTES);
+        if algorithms.is_empty() || !is_for_signatures || !may_verify || !is_id_short {
             return None;
         }
         Some(Self {
@@ -134,7 +133,7 @@ impl Key {
     }
 }
 
-/// Bits of a number in base64.
+/// Length in bits of a number in base64.
 fn bits(number: &str) -> Option<usize> {
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_checks_what_fits_its_kind_and_nothing_else() {
+    fn a_key_checks_only_algorithms_of_its_kind() {
         let every = [
             RSA.as_slice(),
             &[Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA],
@@ -192,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_key_says_of_its_use_counts() {
+    fn the_declared_use_of_a_key_is_respected() {
         let rsa = test_keys::rsa();
         let only = set(&[with(&rsa, "alg", json!("PS256"))]);
         assert!(only.pick(Some("k"), Algorithm::PS256).is_ok());
         let other = only.pick(Some("k"), Algorithm::RS256);
-        assert_eq!(other.err(), Some(NoKey::DoesNotFit));
+        assert_eq!(other.err(), Some(NoKey::WrongAlgorithm));
         for (name, value) in [
             ("use", json!("enc")),
             ("key_ops", json!(["sign"])),
@@ -205,7 +204,7 @@ mod tests {
             ("alg", json!("ES256")),
             ("alg", json!("HS256")),
             ("kid", json!("k".repeat(257))),
-            // 1024 bits, in a number that begins with nothing.
+            // 1024 bits after leading zeros.
             (
                 "n",
                 json!(format!("{}{}", "A".repeat(171), &"_".repeat(171))),
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_unknown_kinds_are_left_out_and_the_others_stay() {
+    fn secrets_and_unknown_kinds_are_ignored() {
         let set = set(&[
             json!({"kty": "oct", "kid": "k", "k": "c2VjcmV0"}),
             json!({"kty": "EC", "kid": "k", "crv": "secp256k1", "x": "AA", "y": "AA"}),
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_by_its_name_or_by_being_the_only_one() {
+    fn a_key_is_found_by_its_id_or_by_being_the_only_one() {
         let mut unnamed = test_keys::p384().jwk("x");
         unnamed.as_object_mut().unwrap().remove("kid");
         let set = set(&[
@@ -248,14 +247,14 @@ mod tests {
             test_keys::p256().jwk("b"),
             unnamed,
         ]);
-        // Keys of different kinds may share a name.
+        // Keys of different kinds may share an id.
         assert!(set.pick(Some("a"), Algorithm::RS256).is_ok());
         assert!(set.pick(Some("a"), Algorithm::ES256).is_ok());
         assert!(set.pick(None, Algorithm::ES384).is_ok());
         let missing = |id, algorithm| set.pick(id, algorithm).err();
         assert_eq!(
             missing(Some("b"), Algorithm::RS256),
-            Some(NoKey::DoesNotFit)
+            Some(NoKey::WrongAlgorithm)
         );
         assert_eq!(missing(Some("c"), Algorithm::RS256), Some(NoKey::Unknown));
         assert_eq!(missing(None, Algorithm::ES256), Some(NoKey::NotNamed));

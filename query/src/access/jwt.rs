@@ -1,4 +1,4 @@
-//! The form of a JWT, and what its header may say. Nothing here is believed yet.
+//! Parsing of JWTs. Nothing here is verified yet.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,13 +6,13 @@ use jsonwebtoken::Algorithm;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A way to sign that a provider may use. Only those where the provider keeps a secret that this server does not have:
-/// with `none` and `HS*`, whoever can check a token could make one.
+/// A signature algorithm that a provider may use. Only asymmetric ones: with `none` and `HS*`, any party that can check
+/// a token could also forge one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SigningAlgorithm(pub(super) Algorithm);
 
 impl SigningAlgorithm {
-    /// All of them, by name.
+    /// All algorithms by name.
     pub const ALL: [(&'static str, Self); 9] = [
         ("RS256", Self(Algorithm::RS256)),
         ("RS384", Self(Algorithm::RS384)),
@@ -25,24 +25,23 @@ impl SigningAlgorithm {
         ("EdDSA", Self(Algorithm::EdDSA)),
     ];
 
-    /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {
         let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
         found.map(|(_, algorithm)| algorithm)
     }
 }
 
-/// A token in its parts.
+/// The parts of a token.
 #[derive(Debug)]
 pub(crate) struct Jwt<'t> {
     header: Header,
     payload: &'t str,
-    /// Header and payload as they were signed.
+    /// The signed text: header and payload.
     pub(super) message: &'t str,
     pub(super) signature: &'t str,
 }
 
-/// What of the header counts here. That it may carry a key, or an address of one, does not.
+/// The header without `jwk`, `jku` and `x5u`: a key that the token itself names is never used.
 #[derive(Debug, Deserialize)]
 struct Header {
     alg: String,
@@ -52,8 +51,8 @@ struct Header {
 }
 
 impl<'t> Jwt<'t> {
-    /// Takes a token apart. `None` when it is something else, such as a secret of ours.
-    pub(crate) fn of(token: &'t str) -> Option<Self> {
+    /// `None` for anything but a JWT, such as an API key.
+    pub(crate) fn parse(token: &'t str) -> Option<Self> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, payload) = message.split_once('.')?;
         if payload.contains('.') {
@@ -68,33 +67,31 @@ impl<'t> Jwt<'t> {
         })
     }
 
-    /// The name of the key it says that it is signed with.
     pub(crate) fn key_id(&self) -> Option<&str> {
         self.header.kid.as_deref()
     }
 
-    /// How it says that it is signed, if that is one of the ways that are allowed.
+    /// The algorithm in the header, if it is an allowed one.
     pub(crate) fn algorithm(
         &self,
         allowed: &[SigningAlgorithm],
     ) -> Result<Algorithm, &'static str> {
         if self.header.crit.is_some() {
-            return Err("the token demands extensions (`crit`) that are not known here");
+            return Err("the token requires extensions (`crit`) that are not supported");
         }
-        // Tokens for other purposes, such as signing out, may be signed with the same key.
+        // Tokens for other purposes, such as logout tokens, may be signed with the same key.
         let kind = self.header.typ.as_deref().unwrap_or("JWT");
         let kind = kind.to_ascii_lowercase();
         if !matches!(kind.trim_start_matches("application/"), "jwt" | "at+jwt") {
-            return Err("the token is of a kind (`typ`) that does not sign anybody in");
+            return Err("`typ` of the token must be JWT or at+jwt");
         }
         let algorithm = SigningAlgorithm::named(&self.header.alg);
         match algorithm.filter(|algorithm| allowed.contains(algorithm)) {
             Some(algorithm) => Ok(algorithm.0),
-            None => Err("the token is signed in a way (`alg`) that is not allowed here"),
+            None => Err("`alg` of the token is not an allowed algorithm"),
         }
     }
 
-    /// What it claims.
     pub(crate) fn claims(&self) -> Option<Map<String, Value>> {
         let payload = URL_SAFE_NO_PAD.decode(self.payload).ok()?;
         serde_json::from_slice(&payload).ok()
@@ -118,11 +115,11 @@ mod tests {
     fn allowed(header: Value) -> Result<Algorithm, &'static str> {
         let all = SigningAlgorithm::ALL.map(|(_, algorithm)| algorithm);
         let token = token(&header);
-        Jwt::of(&token).unwrap().algorithm(&all)
+        Jwt::parse(&token).unwrap().algorithm(&all)
     }
 
     #[test]
-    fn what_is_no_jwt_is_left_to_others() {
+    fn anything_but_a_jwt_is_left_to_other_checks() {
         for other in [
             "",
             "sp_tok_1",
@@ -132,17 +129,17 @@ mod tests {
             "....",
             "e30.a.b.c",
         ] {
-            assert!(Jwt::of(other).is_none(), "{other}");
+            assert!(Jwt::parse(other).is_none(), "{other}");
         }
         let token = token(&json!({"alg": "RS256", "kid": "k"}));
-        let jwt = Jwt::of(&token).unwrap();
+        let jwt = Jwt::parse(&token).unwrap();
         assert_eq!((jwt.key_id(), jwt.signature), (Some("k"), "c2ln"));
         assert_eq!(jwt.claims().unwrap()["sub"], "a");
         assert_eq!(format!("{}.{}", jwt.message, jwt.signature), token);
     }
 
     #[test]
-    fn only_signatures_that_the_provider_alone_can_make_are_allowed() {
+    fn only_asymmetric_algorithms_are_allowed() {
         for (name, algorithm) in SigningAlgorithm::ALL {
             assert_eq!(allowed(json!({"alg": name})), Ok(algorithm.0));
         }
@@ -151,17 +148,17 @@ mod tests {
         ] {
             assert!(allowed(json!({"alg": name})).is_err(), "{name}");
         }
-        // The signature may be missing altogether.
+        // Without a signature.
         let unsigned = token(&json!({"alg": "none"})).replace("c2ln", "");
         let all = SigningAlgorithm::ALL.map(|(_, algorithm)| algorithm);
-        assert!(Jwt::of(&unsigned).unwrap().algorithm(&all).is_err());
+        assert!(Jwt::parse(&unsigned).unwrap().algorithm(&all).is_err());
         let token = token(&json!({"alg": "RS256"}));
         let only = [SigningAlgorithm(Algorithm::ES256)];
-        assert!(Jwt::of(&token).unwrap().algorithm(&only).is_err());
+        assert!(Jwt::parse(&token).unwrap().algorithm(&only).is_err());
     }
 
     #[test]
-    fn tokens_for_other_purposes_and_with_unknown_demands_are_refused() {
+    fn tokens_for_other_purposes_and_with_unknown_extensions_are_rejected() {
         for kind in ["JWT", "jwt", "at+jwt", "application/at+jwt"] {
             assert!(
                 allowed(json!({"alg": "ES256", "typ": kind})).is_ok(),

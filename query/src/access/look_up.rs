@@ -1,4 +1,4 @@
-//! What is known of a secret before it is looked up, and where it came from: look-ups that fail are limited per address.
+//! The state of a secret before it is looked up. Failed look-ups are limited per client address.
 
 use std::net::SocketAddr;
 
@@ -7,37 +7,41 @@ use axum::http::request::Parts;
 use schemas::client_address::ClientAddress;
 use store::credentials::FailedCredential;
 
-use super::Shown;
 use super::jwt::Jwt;
-use crate::state::{QueryState, now_ms};
+use super::{Authenticator, RequestSecret};
+use crate::clock::now_ms;
 
-/// The address of the client that sent a request, if the listener put it there.
+/// The client's address, where the listener provides it.
 pub(crate) fn client(parts: &Parts) -> Option<ClientAddress> {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     peer.map(|ConnectInfo(peer)| peer.ip().into())
 }
 
-/// What is known of a secret without a look-up: whether it is of a credential; `None` when it has to be looked up.
-pub(super) fn cached(state: &QueryState, shown: &Shown) -> Option<bool> {
-    match shown {
-        Shown::Secret(secret) => {
+/// Whether a cached secret belongs to a credential; `None` for a secret that has to be looked up.
+pub(super) fn cached(authenticator: &Authenticator, secret: &RequestSecret) -> Option<bool> {
+    match secret {
+        RequestSecret::Header { secret, .. } => {
             let secret = secret.reveal();
-            match (state.identity(), Jwt::of(secret)) {
-                (Some(identity), Some(_)) => identity.knows(secret, now_ms()).then_some(true),
-                _ => state.credentials().cached_secret(secret),
+            match (authenticator.identity(), Jwt::parse(secret)) {
+                (Some(identity), Some(_)) => identity.is_cached(secret, now_ms()).then_some(true),
+                _ => authenticator.credentials().cached_secret(secret),
             }
         }
-        Shown::Session(secret) => state.credentials().cached_session_secret(secret.reveal()),
+        RequestSecret::Session(secret) => authenticator
+            .credentials()
+            .cached_session_secret(secret.reveal()),
     }
 }
 
-/// What a secret is counted as when it is not good.
-pub(super) fn kind(state: &QueryState, shown: &Shown) -> FailedCredential {
-    match shown {
-        Shown::Session(_) => FailedCredential::Session,
-        Shown::Secret(secret) => match (state.identity(), Jwt::of(secret.reveal())) {
-            (Some(_), Some(_)) => FailedCredential::Identity,
-            _ => FailedCredential::Secret,
-        },
+/// The label of a failure with this secret.
+pub(super) fn kind(authenticator: &Authenticator, secret: &RequestSecret) -> FailedCredential {
+    match secret {
+        RequestSecret::Session(_) => FailedCredential::Session,
+        RequestSecret::Header { secret, .. } => {
+            match (authenticator.identity(), Jwt::parse(secret.reveal())) {
+                (Some(_), Some(_)) => FailedCredential::Identity,
+                _ => FailedCredential::Secret,
+            }
+        }
     }
 }

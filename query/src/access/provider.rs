@@ -1,4 +1,4 @@
-//! Asking an identity provider for its keys.
+//! Fetches the keys of an identity provider.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::jwks::KeySet;
 
 /// Largest discovery document: usual ones have a few kilobytes (X1).
 const DISCOVERY_BYTES: usize = 256 << 10;
-/// Largest set of keys: each has some kilobytes with its certificates (X1).
+/// Largest JWK set: each key has some kilobytes with its certificates (X1).
 const KEYS_BYTES: usize = 1 << 20;
 
 /// An identity provider, by its issuer.
@@ -20,28 +20,28 @@ pub(crate) struct Provider {
     client: Client,
 }
 
-/// Why a provider's keys are not known. For the log and for whoever sets it up: nothing of a token is in it.
+/// Why the keys could not be fetched. For logs and operators; contains nothing of a token.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProviderError {
-    #[error("{what} does not answer: {error}")]
+    #[error("{what} could not be fetched: {error}")]
     Away {
         what: &'static str,
         error: reqwest::Error,
     },
-    #[error("{what} is answered with {status}")]
+    #[error("{what} was answered with status {status}")]
     Status {
         what: &'static str,
         status: StatusCode,
     },
     #[error("{what} has more than {most} bytes")]
     TooLarge { what: &'static str, most: usize },
-    #[error("{what} is not what it should be: {why}")]
-    Unfit { what: &'static str, why: String },
+    #[error("{what} is invalid: {reason}")]
+    Invalid { what: &'static str, reason: String },
 }
 
-/// What the two documents are called in errors.
+/// Names of the two documents in errors.
 const DISCOVERY: &str = "the discovery document";
-const KEYS: &str = "the set of keys";
+const KEYS: &str = "the JWK set";
 
 #[derive(Deserialize)]
 struct Discovery {
@@ -50,8 +50,8 @@ struct Discovery {
 }
 
 impl Provider {
-    /// `timeout` bounds each of the two requests, from connecting to the last byte. Redirects are not followed: the
-    /// address of the keys is what the provider says, and nobody else. The proxy of the environment is used.
+    /// `timeout` bounds each of the two requests, from connecting to the last byte. Redirects are not followed: only the
+    /// provider names the address of its keys. The proxy of the environment is used.
     pub(crate) fn new(issuer: &str, timeout: Duration) -> Result<Self, reqwest::Error> {
         let client = Client::builder()
             .timeout(timeout)
@@ -64,21 +64,22 @@ impl Provider {
         })
     }
 
-    /// The keys that the provider publishes now.
+    /// Fetches the published keys.
     pub(crate) async fn keys(&self) -> Result<KeySet, ProviderError> {
         let document = format!(
             "{}/.well-known/openid-configuration",
             self.issuer.trim_end_matches('/')
         );
         let body = self.get(&document, DISCOVERY, DISCOVERY_BYTES).await?;
-        let address = keys_address(&self.issuer, &body).map_err(|why| ProviderError::Unfit {
-            what: DISCOVERY,
-            why,
-        })?;
+        let address =
+            keys_address(&self.issuer, &body).map_err(|reason| ProviderError::Invalid {
+                what: DISCOVERY,
+                reason,
+            })?;
         let body = self.get(address.as_str(), KEYS, KEYS_BYTES).await?;
-        KeySet::read(&body).ok_or_else(|| ProviderError::Unfit {
+        KeySet::read(&body).ok_or_else(|| ProviderError::Invalid {
             what: KEYS,
-            why: "it is no JWK set".to_owned(),
+            reason: "it is not a JWK set".to_owned(),
         })
     }
 
@@ -88,7 +89,7 @@ impl Provider {
         what: &'static str,
         most: usize,
     ) -> Result<Vec<u8>, ProviderError> {
-        // Addresses may carry credentials.
+        // The URL may contain credentials.
         let away = |error: reqwest::Error| ProviderError::Away {
             what,
             error: error.without_url(),
@@ -110,20 +111,20 @@ impl Provider {
     }
 }
 
-/// Where the keys are, by a discovery document that has to be of this issuer (OpenID Connect Discovery 1.0, section 4.3).
+/// The address of the keys, from the discovery document of this issuer (OpenID Connect Discovery 1.0, section 4.3).
 fn keys_address(issuer: &str, body: &[u8]) -> Result<Url, String> {
     let document: Discovery =
-        serde_json::from_slice(body).map_err(|error| format!("it does not fit: {error}"))?;
+        serde_json::from_slice(body).map_err(|error| format!("it has the wrong shape: {error}"))?;
     if document.issuer != issuer {
-        return Err("it is of another issuer than the one that is set, to the letter".to_owned());
+        return Err("its `issuer` is not exactly the configured one".to_owned());
     }
     let address =
-        Url::parse(&document.jwks_uri).map_err(|_| "its `jwks_uri` is no address".to_owned())?;
+        Url::parse(&document.jwks_uri).map_err(|_| "its `jwks_uri` is not a URL".to_owned())?;
     let is_plain_allowed = issuer.starts_with("http://");
     match address.scheme() {
         "https" => Ok(address),
         "http" if is_plain_allowed => Ok(address),
-        _ => Err("its `jwks_uri` is not https, as the issuer is".to_owned()),
+        _ => Err("its `jwks_uri` must be https".to_owned()),
     }
 }
 
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_are_where_a_document_of_the_same_issuer_says() {
+    fn the_address_comes_from_a_document_of_the_same_issuer() {
         let issuer = "https://id.example.com";
         let document = |issuer: &str, keys: &str| {
             format!("{{\"issuer\":\"{issuer}\",\"jwks_uri\":\"{keys}\",\"more\":[1]}}")

@@ -1,32 +1,30 @@
-//! Whether a request that a browser signs with a cookie comes from a page of ours.
+//! Whether a request with a session cookie comes from a page of this server.
 //!
-//! A browser sends the cookie with whatever any page has it ask for, so the cookie alone does not say that our own page
-//! asked. Browsers say which page it was: in `Sec-Fetch-Site` where the connection can be trusted, and else in `Origin`,
-//! at least where something is changed.
+//! A browser sends the cookie with requests from any page. It names the page in `Sec-Fetch-Site` where the connection
+//! can be trusted, and otherwise in `Origin`, at least for requests that change something.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 
 const SITE: &str = "sec-fetch-site";
 const FORWARDED_HOST: &str = "x-forwarded-host";
 
-/// What a request is that was not meant by whoever is signed in.
-fn cross_site() -> Fault {
+fn cross_site() -> ApiError {
     let message = "a session is for the pages of this server; send a token as `Authorization: Bearer <secret>` from anywhere else";
-    Fault::new(403, "cross_site", message)
+    ApiError::new(ErrorCode::CrossSite, message)
 }
 
-/// Refuses what a page of somebody else asks for. `public` is where people reach this server, if that is set.
-pub(crate) fn check(parts: &Parts, public: Option<&Uri>) -> Result<(), Fault> {
+/// Rejects requests from pages of other sites. `public` is the configured address of this server.
+pub(crate) fn check(parts: &Parts, public: Option<&Uri>) -> Result<(), ApiError> {
     let text = |name: &str| {
         parts
             .headers
             .get(name)
             .map(|value| value.to_str().unwrap_or("?"))
     };
-    // Reading too: what is read may cost something, or have somebody else asked, as a scan does.
+    // Reads too: they cost something, and a scan sends requests to other systems.
     let is_ours = match text(SITE) {
         Some(site) => matches!(site, "same-origin" | "none"),
         None => text(ORIGIN.as_str())
@@ -35,30 +33,30 @@ pub(crate) fn check(parts: &Parts, public: Option<&Uri>) -> Result<(), Fault> {
     if is_ours { Ok(()) } else { Err(cross_site()) }
 }
 
-/// Whether an `Origin` names this host: the one that was asked, here or before a proxy, or where people reach it. No page
-/// has a browser send another `Host`, nor `X-Forwarded-Host` without asking first. Origins leave a usual
-/// port out; proxies and settings may name it.
+/// Whether an `Origin` names this server: its `Host`, here or before a proxy, or its public address. A page cannot make
+/// a browser send another `Host`, nor `X-Forwarded-Host` without a preflight. Origins leave a default port out; proxies
+/// and settings may name it.
 fn is_own_origin(origin: &str, headers: &HeaderMap, uri: &Uri, public: Option<&Uri>) -> bool {
     let Some((scheme, origin)) = origin.split_once("://") else {
         return false;
     };
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    // Of several proxies, the first was asked by the browser.
+    // Of several proxies, the browser reached the first.
     let before = text(FORWARDED_HOST).and_then(|hosts| hosts.split(',').next());
-    // HTTP/2 has it in the address.
-    let asked = text(HOST.as_str()).or_else(|| uri.authority().map(|authority| authority.as_str()));
-    let usual_port = if scheme == "https" { ":443" } else { ":80" };
-    let is_asked = |host: &str| {
+    // HTTP/2 has it in the URI.
+    let host = text(HOST.as_str()).or_else(|| uri.authority().map(|authority| authority.as_str()));
+    let default_port = if scheme == "https" { ":443" } else { ":80" };
+    let is_named = |host: &str| {
         let host = host.trim();
-        let host = host.strip_suffix(usual_port).unwrap_or(host);
+        let host = host.strip_suffix(default_port).unwrap_or(host);
         host.eq_ignore_ascii_case(origin)
     };
-    if [before, asked].into_iter().flatten().any(is_asked) {
+    if [before, host].into_iter().flatten().any(is_named) {
         return true;
     }
     public.is_some_and(|public| {
         let authority = public.authority().map(|authority| authority.as_str());
-        public.scheme_str() == Some(scheme) && authority.is_some_and(is_asked)
+        public.scheme_str() == Some(scheme) && authority.is_some_and(is_named)
     })
 }
 
@@ -68,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    fn is_let_in(method: &str, headers: &[(&str, &str)]) -> bool {
+    fn is_accepted(method: &str, headers: &[(&str, &str)]) -> bool {
         let mut request = Request::builder().method(method).uri("/api/run");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_ours_change_things_and_others_do_not() {
+    fn only_pages_of_this_server_change_things() {
         for method in ["POST", "PUT", "DELETE", "PATCH"] {
             for (site, expected) in [
                 ("same-origin", true),
@@ -93,28 +91,28 @@ mod tests {
                     ("origin", "http://evil.example"),
                     ("host", "a"),
                 ];
-                assert_eq!(is_let_in(method, &headers), expected, "{method} {site}");
+                assert_eq!(is_accepted(method, &headers), expected, "{method} {site}");
             }
         }
     }
 
     #[test]
-    fn what_another_site_reads_is_refused_too() {
+    fn reads_from_another_site_are_rejected_too() {
         for (site, expected) in [
             ("cross-site", false),
             ("same-site", false),
             ("same-origin", true),
             ("none", true),
         ] {
-            assert_eq!(is_let_in("GET", &[(SITE, site)]), expected, "{site}");
+            assert_eq!(is_accepted("GET", &[(SITE, site)]), expected, "{site}");
         }
         let foreign = [("origin", "http://evil.example"), ("host", "a")];
-        assert!(!is_let_in("HEAD", &foreign));
-        assert!(is_let_in("GET", &[("host", "a")]));
+        assert!(!is_accepted("HEAD", &foreign));
+        assert!(is_accepted("GET", &[("host", "a")]));
     }
 
     #[test]
-    fn without_a_site_the_origin_has_to_be_this_host() {
+    fn without_sec_fetch_site_the_origin_must_be_this_host() {
         let host = ("host", "10.0.0.7:7070");
         for (origin, expected) in [
             ("http://10.0.0.7:7070", true),
@@ -128,18 +126,18 @@ mod tests {
             ("", false),
         ] {
             let headers = [host, ("origin", origin)];
-            assert_eq!(is_let_in("POST", &headers), expected, "{origin}");
+            assert_eq!(is_accepted("POST", &headers), expected, "{origin}");
         }
-        assert!(is_let_in("POST", &[host]));
+        assert!(is_accepted("POST", &[host]));
         let proxied = [
             host,
             (FORWARDED_HOST, "front, other"),
             ("origin", "https://front"),
         ];
-        assert!(is_let_in("POST", &proxied));
+        assert!(is_accepted("POST", &proxied));
         let with_port = [("host", "front:80"), ("origin", "http://front")];
-        assert!(is_let_in("POST", &with_port));
+        assert!(is_accepted("POST", &with_port));
         let other_port = [("host", "front:80"), ("origin", "https://front")];
-        assert!(!is_let_in("POST", &other_port));
+        assert!(!is_accepted("POST", &other_port));
     }
 }

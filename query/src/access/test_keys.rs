@@ -1,4 +1,4 @@
-//! Keys made for tests, and nothing else: whoever reads this can sign with them.
+//! Keys for tests only: their secrets are in this file.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,23 +6,22 @@ use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey};
 use serde_json::{Value, json};
 
-/// A key with its secret part.
 pub(super) struct TestKey {
     key: EncodingKey,
-    usual: Algorithm,
+    default_algorithm: Algorithm,
 }
 
 impl TestKey {
-    /// What a provider publishes of it.
+    /// The published part.
     pub(super) fn jwk(&self, id: &str) -> Value {
-        let jwk = Jwk::from_encoding_key(&self.key, self.usual).unwrap();
+        let jwk = Jwk::from_encoding_key(&self.key, self.default_algorithm).unwrap();
         let mut jwk = serde_json::to_value(jwk).unwrap();
         jwk["kid"] = json!(id);
         jwk.as_object_mut().unwrap().remove("alg");
         jwk
     }
 
-    /// A signature, as it stands in a token.
+    /// A signature as in a token.
     pub(super) fn sign(&self, message: &[u8], algorithm: Algorithm) -> String {
         jsonwebtoken::crypto::sign(message, &self.key, algorithm).unwrap()
     }
@@ -32,16 +31,16 @@ pub(super) fn rsa() -> TestKey {
     let key = EncodingKey::from_rsa_der(&STANDARD.decode(RSA).unwrap());
     TestKey {
         key,
-        usual: Algorithm::RS256,
+        default_algorithm: Algorithm::RS256,
     }
 }
 
-/// A new one each time, as of the others below: any bytes are a key, but for one in billions, behind a fixed beginning.
+/// A new key each time, as below: nearly any random bytes after the fixed head are a key.
 pub(super) fn p256() -> TestKey {
     let key = EncodingKey::from_ec_der(&random::<32>(&P256_HEAD));
     TestKey {
         key,
-        usual: Algorithm::ES256,
+        default_algorithm: Algorithm::ES256,
     }
 }
 
@@ -49,7 +48,7 @@ pub(super) fn p384() -> TestKey {
     let key = EncodingKey::from_ec_der(&random::<48>(&P384_HEAD));
     TestKey {
         key,
-        usual: Algorithm::ES384,
+        default_algorithm: Algorithm::ES384,
     }
 }
 
@@ -57,7 +56,7 @@ pub(super) fn ed25519() -> TestKey {
     let key = EncodingKey::from_ed_der(&random::<32>(&ED25519_HEAD));
     TestKey {
         key,
-        usual: Algorithm::EdDSA,
+        default_algorithm: Algorithm::EdDSA,
     }
 }
 
@@ -67,7 +66,7 @@ fn random<const N: usize>(head: &[u8]) -> Vec<u8> {
     [head, &bytes].concat()
 }
 
-/// PKCS #8: version, the object identifiers of the kind and the curve, and the length of the number that follows.
+/// PKCS #8: version, object identifiers of the kind and the curve, and the length of the number that follows.
 const P256_HEAD: [u8; 35] = [
     0x30, 0x41, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
     0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x27, 0x30, 0x25, 0x02, 0x01,

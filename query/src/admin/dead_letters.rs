@@ -1,99 +1,136 @@
-//! Dead letters: looking at what could not be processed, and putting it into the log again.
+//! `/api/internal/dead-letters`: list and redrive.
 
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use schemas::fault::Fault;
-use schemas::filter::invalid_parameter;
+use schemas::api_error::{ApiError, ErrorCode};
+use schemas::cursor;
 use schemas::run::Instant;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
 use crate::access::Caller;
-use crate::error::{FaultBody, Refusal};
-use crate::letters::{self, LETTERS_LISTED_MAX, LETTERS_NAMED_MAX, LetterPlace, Redrive};
-use crate::params::{JsonBody, Pairs};
-use crate::state::QueryState;
+use crate::params::{Flag, JsonBody, Limit, Pairs, Param, query_params};
+use crate::ports::Port;
+use crate::ports::dead_letters::{
+    DEAD_LETTERS_LISTED_MAX, DEAD_LETTERS_NAMED_MAX, DeadLetterId, DeadLetterRecord, DeadLetters,
+    Redrive,
+};
 
-/// Letters in a page that asks for no other number.
-const LETTERS_LISTED: usize = 50;
+/// Default page size.
+const DEAD_LETTERS_LISTED: usize = 50;
 
-/// Something that could not be processed.
+/// The id of the first dead letter of a page.
+pub(crate) struct DeadLetterCursor;
+
+impl Param for DeadLetterCursor {
+    type Value = DeadLetterId;
+
+    fn parse(_: &str, text: &str) -> Result<DeadLetterId, ApiError> {
+        text.parse().map_err(|()| {
+            cursor::invalid(
+                "cursor must be `next_cursor` of a page or the id of a dead letter, for example 0-17",
+            )
+        })
+    }
+
+    fn schema() -> Schema {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some("^[0-9]{1,9}-[0-9]{1,18}$"))
+            .into()
+    }
+}
+
+query_params! {
+    pub(crate) struct DeadLetterParams {
+        /// Largest page size, default 50; pages of large payloads are smaller
+        limit: Limit<DEAD_LETTERS_LISTED_MAX>,
+        /// `next_cursor` of the previous page, or the id of the first dead letter
+        cursor: DeadLetterCursor,
+        /// Whether to include payloads
+        payload: Flag,
+    }
+}
+
+/// A record or event that could not be processed.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DeadLetter {
-    /// Its place in the log of dead letters.
+    /// Partition and offset in the dead-letter topic.
     #[schema(pattern = "^[0-9]+-[0-9]+$")]
     id: String,
-    /// What is wrong with it.
+    /// Why it could not be processed.
     reason: String,
-    /// The project it was reported for.
+    /// Project of the report.
     project_id: Option<String>,
-    /// The app it was reported for.
+    /// App of the report.
     app_id: Option<String>,
-    /// When it was given up.
+    /// When it was dead-lettered.
     #[schema(value_type = Option<String>, format = DateTime)]
     at: Option<Instant>,
-    /// The topic it was read from.
+    /// Topic of the original record.
     original_topic: Option<String>,
-    /// The partition it was read from.
+    /// Partition of the original record.
     original_partition: Option<u32>,
-    /// The offset it was read from.
+    /// Offset of the original record.
     original_offset: Option<u64>,
-    /// Accepted events in it.
+    /// Number of accepted events.
     events: u64,
-    /// `event` for one event of a record, `record` for a record as a whole.
+    /// `event` for one event of a record, `record` for a whole record.
     #[schema(pattern = "^(event|record)$")]
     kind: &'static str,
-    /// Bytes of its payload.
+    /// Size of the payload.
     bytes: u64,
-    /// Whether it was put into the log of events again.
+    /// Whether it was redriven.
     redriven: bool,
-    /// What was accepted; only when asked for, and only where it is text.
+    /// The payload, with `payload=true`, if it is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     payload: Option<String>,
-    /// The same as Base64, where it is no text.
+    /// The payload in Base64, with `payload=true`, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     payload_base64: Option<String>,
 }
 
-/// Dead letters.
+/// A page of dead letters.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DeadLetterList {
     /// Oldest first.
     data: Vec<DeadLetter>,
-    /// Where the next page begins; null at the end.
+    /// `cursor` of the next page; null on the last.
     next_cursor: Option<String>,
 }
 
-/// Which letters to put into the log again: `all`, or `letters`.
+/// The dead letters to redrive: `all`, or `letters`.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct AskRedrive {
-    /// Every letter that was not yet.
+pub(crate) struct RedriveBody {
+    /// All that were not redriven before.
     all: bool,
-    /// These, by their ids, even if they were before.
+    /// Ids of dead letters, redriven before or not.
     #[schema(max_items = 1000)]
     letters: Vec<String>,
 }
 
-/// What was put into the log again.
+/// The result of a redrive.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Redriven {
-    /// Letters.
+    /// Number of redriven dead letters.
     letters: u64,
-    /// Accepted events in them.
+    /// Number of accepted events in them.
     events: u64,
-    /// Ids of letters that are not there, or that the log can never take.
+    /// Ids that do not exist, and dead letters that are too large for the log.
     left: Vec<String>,
-    /// Whether there are more letters than one request does: ask again.
+    /// Whether dead letters are left; send the request again.
     more: bool,
 }
 
 impl DeadLetter {
-    fn new(letter: letters::Letter, has_payload: bool) -> Self {
+    fn new(letter: DeadLetterRecord, has_payload: bool) -> Self {
         let bytes = letter.payload.len() as u64;
         let (payload, payload_base64) = match has_payload {
             false => (None, None),
@@ -103,7 +140,7 @@ impl DeadLetter {
             },
         };
         Self {
-            id: letter.place.to_string(),
+            id: letter.id.to_string(),
             reason: letter.reason,
             project_id: letter.project,
             app_id: letter.app,
@@ -123,110 +160,82 @@ impl DeadLetter {
 
 /// List dead letters
 ///
-/// What was accepted and cannot be processed, with the reason. It may hold what clients of any project sent.
+/// Accepted records and events that could not be processed, with the reason. They contain data of all projects.
 #[utoipa::path(get, path = "/api/internal/dead-letters", operation_id = "list_dead_letters", tag = "administration",
-    params(
-        ("limit" = Option<u32>, Query, description = "Letters in the page at most, 50 unless given; fewer when they are large", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, or the id of the letter to begin with", pattern = "^[0-9]{1,9}-[0-9]{1,18}$"),
-        ("payload" = Option<bool>, Query, description = "Whether to show what was accepted"),
-    ),
+    params(DeadLetterParams),
     responses(
         (status = 200, description = "Oldest first", body = DeadLetterList),
-        (status = 400, description = "An unknown parameter, or a bad value", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin` for all projects", body = FaultBody),
-        (status = 503, description = "The log or the database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::AnyOf<(errors::Common, errors::Paged)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(dead_letters): State<Port<dyn DeadLetters>>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<Json<DeadLetterList>, Refusal> {
+) -> Result<Json<DeadLetterList>, ErrorResponse> {
     caller.administers_all()?;
-    let [limit, cursor, payload] = pairs.only(["limit", "cursor", "payload"])?;
-    let limit = match limit {
-        None => LETTERS_LISTED,
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|limit| (1..=LETTERS_LISTED_MAX).contains(limit))
-            .ok_or_else(|| {
-                let allowed = format!("a whole number from 1 to {LETTERS_LISTED_MAX}");
-                invalid_parameter("limit", text, &allowed)
-            })?,
-    };
-    let has_payload = match payload {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(other) => return Err(invalid_parameter("payload", other, "`true` or `false`").into()),
-    };
-    let from = cursor.map(|text| {
-        let allowed = "`next_cursor` of a page, or the id of a letter, such as 0-17";
-        text.parse::<LetterPlace>()
-            .map_err(|()| invalid_parameter("cursor", text, allowed))
-    });
-    let page = state.dead_letters()?.list(from.transpose()?, limit).await?;
+    let params = DeadLetterParams::read(&pairs)?;
+    let limit = params.limit.unwrap_or(DEAD_LETTERS_LISTED);
+    let has_payload = params.payload.unwrap_or_default();
+    let page = dead_letters.required()?.list(params.cursor, limit).await?;
     let letters = page.letters.into_iter();
     Ok(Json(DeadLetterList {
         data: letters
             .map(|letter| DeadLetter::new(letter, has_payload))
             .collect(),
-        next_cursor: page.next.map(|place| place.to_string()),
+        next_cursor: page.next.map(|id| id.to_string()),
     }))
 }
 
-/// Put dead letters into the log again
+/// Redrive dead letters
 ///
-/// After what was wrong with them is mended. They are durable in the log of events before they count as redriven; a
-/// letter that is still bad comes back as a new one. Safe to repeat.
+/// Appends them to the event log again, for use after the cause is fixed. They are durable in the event log before they
+/// count as redriven; one that still cannot be processed becomes a new dead letter. Safe to repeat.
 #[utoipa::path(post, path = "/api/internal/dead-letters/redrive", operation_id = "redrive_dead_letters", tag = "administration",
-    request_body = AskRedrive,
+    request_body = RedriveBody,
     responses(
-        (status = 200, description = "What was done; where `more` is true, ask again", body = Redriven),
-        (status = 400, description = "The body does not fit", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin` for all projects", body = FaultBody),
-        (status = 413, description = "The body is too large", body = FaultBody),
-        (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 503, description = "A log is full or away, or the database is away; what was done until then is done", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "What was redriven; while `more` is true, send the request again", body = Redriven),
+        errors::AnyOf<(errors::Common, errors::RequestBody)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn redrive(
-    State(state): State<QueryState>,
+    State(dead_letters): State<Port<dyn DeadLetters>>,
     caller: Caller,
     pairs: Pairs,
-    JsonBody(body): JsonBody<AskRedrive>,
-) -> Result<Json<Redriven>, Refusal> {
+    JsonBody(body): JsonBody<RedriveBody>,
+) -> Result<Json<Redriven>, ErrorResponse> {
     caller.administers_all()?;
     pairs.only([])?;
-    let done = state.dead_letters()?.redrive(which(body)?).await?;
+    let done = dead_letters.required()?.redrive(selection(body)?).await?;
     Ok(Json(Redriven {
         letters: done.letters,
         events: done.events,
-        left: done.left.iter().map(LetterPlace::to_string).collect(),
+        left: done.left.iter().map(DeadLetterId::to_string).collect(),
         more: done.is_more,
     }))
 }
 
-fn which(body: AskRedrive) -> Result<Redrive, Fault> {
-    let invalid = |message: String| Fault::bad_request("invalid_body", message);
+fn selection(body: RedriveBody) -> Result<Redrive, ApiError> {
+    let invalid = |message: String| ApiError::new(ErrorCode::InvalidBody, message);
     match (body.all, body.letters) {
         (true, letters) if letters.is_empty() => Ok(Redrive::All),
-        (false, letters) if (1..=LETTERS_NAMED_MAX).contains(&letters.len()) => {
-            let place = |text: String| {
-                let fault = || invalid(format!("`{text}` is no id of a letter, such as 0-17"));
-                text.parse().map_err(|()| fault())
+        (false, letters) if (1..=DEAD_LETTERS_NAMED_MAX).contains(&letters.len()) => {
+            let id = |text: String| {
+                let parsed = text.parse();
+                parsed.map_err(|()| {
+                    invalid(format!(
+                        "`letters` must contain ids of dead letters, for example 0-17, got `{text}`"
+                    ))
+                })
             };
-            let mut places: Vec<LetterPlace> =
-                letters.into_iter().map(place).collect::<Result<_, _>>()?;
-            places.sort_unstable();
-            places.dedup();
-            Ok(Redrive::These(places))
+            let mut ids: Vec<DeadLetterId> =
+                letters.into_iter().map(id).collect::<Result<_, _>>()?;
+            ids.sort_unstable();
+            ids.dedup();
+            Ok(Redrive::Named(ids))
         }
         _ => Err(invalid(format!(
-            "either `all` is true, or `letters` names 1 to {LETTERS_NAMED_MAX} letters"
+            "either `all` must be true or `letters` must contain 1 to {DEAD_LETTERS_NAMED_MAX} ids"
         ))),
     }
 }
@@ -236,16 +245,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redrive_is_of_all_or_of_named_letters() {
-        let asked = |text: &str| which(serde_json::from_str(text).unwrap()).ok();
-        assert_eq!(asked(r#"{"all":true}"#), Some(Redrive::All));
-        let place = |offset| LetterPlace {
+    fn a_redrive_is_of_all_or_of_named_dead_letters() {
+        let selected = |text: &str| selection(serde_json::from_str(text).unwrap()).ok();
+        assert_eq!(selected(r#"{"all":true}"#), Some(Redrive::All));
+        let id = |offset| DeadLetterId {
             partition: 0,
             offset,
         };
         assert_eq!(
-            asked(r#"{"letters":["0-7","0-3","0-7"]}"#),
-            Some(Redrive::These(vec![place(3), place(7)])),
+            selected(r#"{"letters":["0-7","0-3","0-7"]}"#),
+            Some(Redrive::Named(vec![id(3), id(7)])),
             "each once"
         );
         for bad in [
@@ -254,7 +263,7 @@ mod tests {
             r#"{"all":true,"letters":["0-1"]}"#,
             r#"{"letters":["x"]}"#,
         ] {
-            assert_eq!(asked(bad), None, "{bad}");
+            assert_eq!(selected(bad), None, "{bad}");
         }
     }
 }

@@ -1,51 +1,63 @@
-//! Long work: asking for it, following it, ending it. The processor does it; see `store::jobs`.
+//! Jobs: create, follow and cancel them. The processor runs them; see `store::jobs`.
 
 mod body;
 
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 use schemas::filter::{instant_ms, invalid_parameter};
 use schemas::job;
 use schemas::limits::{ID_BYTES, NAME_BYTES};
-use store::filter_sql::Projects;
-use store::jobs::{Asked, JOBS_LISTED_MAX, JobKind, NewJob};
+use store::Store;
+use store::credentials::Credentials;
+use store::jobs::{Asked, JOBS_LISTED_MAX, JobKind, NewJob, QUEUED_MAX};
+use store::prices::Prices;
+use store::reads::filter_sql::Projects;
 
-use super::no_project;
-use crate::access::Caller;
-use crate::error::{FaultBody, Refusal};
-use crate::params::{JsonBody, Pairs, PathId};
-use crate::state::{QueryState, now_ms};
-pub(crate) use body::{AskRebuild, AskRecalculate, AskRetention, Job, JobList};
+use super::check_exists;
+use crate::access::{Caller, check_reached};
+use crate::clock::now_ms;
+use crate::params::{IdPath, JsonBody, Limit, Pairs, query_params};
+pub(crate) use body::{Job, JobList, RebuildBody, RecalculateBody, RetentionBody};
 
-/// Jobs in a list that asks for no other number.
-const JOBS_LISTED: u64 = 50;
+#[derive(Clone)]
+pub(crate) struct JobState {
+    pub(crate) store: Store,
+    pub(crate) credentials: Credentials,
+    pub(crate) prices: Prices,
+}
 
-/// Price runs again
+/// Default length of the list.
+const JOBS_LISTED: usize = 50;
+/// Seconds after which a client can retry when the queue is full.
+const QUEUE_RETRY_S: u32 = 60;
+
+query_params! {
+    pub(crate) struct JobListParams {
+        /// Largest number of jobs, default 50
+        limit: Limit<{ JOBS_LISTED_MAX as usize }>,
+    }
+}
+
+/// Recalculate costs
 ///
-/// After a change of the price table. Runs whose cost the client gave stay as they are; totals of ancestors follow.
-/// Safe to repeat, and while events are reported.
+/// For use after a change of the price table. Costs that clients reported do not change; totals of ancestors are
+/// recomputed. Safe to repeat, and while events are reported.
 #[utoipa::path(post, path = "/api/internal/cost/recalculate", operation_id = "recalculate_cost", tag = "jobs",
-    request_body = Option<AskRecalculate>,
+    request_body = Option<RecalculateBody>,
     responses(
-        (status = 202, description = "The job, which waits for its turn", body = Job),
-        (status = 400, description = "The body does not fit, or names an app or a model that nobody knows", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`, or one that does not reach the project", body = FaultBody),
-        (status = 404, description = "There is no such project", body = FaultBody),
-        (status = 409, description = "Another job works on the same data; `details.job_id` names it", body = FaultBody),
-        (status = 413, description = "The body is too large", body = FaultBody),
-        (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 202, description = "The job, queued; an equal request that waits is the same job", body = Job),
+        errors::AnyOf<(errors::Common, errors::RequestBody, errors::NotFound, errors::JobQueue, errors::JobFilter)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn recalculate(
-    State(state): State<QueryState>,
+    State(state): State<JobState>,
     caller: Caller,
     pairs: Pairs,
-    JsonBody(body): JsonBody<Option<AskRecalculate>>,
-) -> Result<(StatusCode, Json<Job>), Refusal> {
+    JsonBody(body): JsonBody<Option<RecalculateBody>>,
+) -> Result<(StatusCode, Json<Job>), ErrorResponse> {
     let reached = caller.administered()?;
     pairs.only([])?;
     let body = body.unwrap_or_default();
@@ -59,101 +71,93 @@ pub(crate) async fn recalculate(
             [project] => Some(project.clone()),
             _ => {
                 let message =
-                    "`project_id` is needed: this token reaches several projects, but not all";
-                return Err(Fault::bad_request("invalid_body", message).into());
+                    "`project_id` is required: this token reaches several projects, but not all";
+                return Err(ApiError::new(ErrorCode::InvalidBody, message).into());
             }
         },
     };
     let time = |name: &str, value: &Option<String>| match value {
         None => Ok(None),
         Some(text) => instant_ms(text).map(Some).ok_or_else(|| {
-            invalid_parameter(name, text, "an ISO 8601 time, such as 2026-11-20T10:00:00Z")
+            invalid_parameter(
+                name,
+                text,
+                "an ISO 8601 time, for example 2026-11-20T10:00:00Z",
+            )
         }),
     };
     let (from_ms, to_ms) = (time("from", &body.from)?, time("to", &body.to)?);
     if from_ms.zip(to_ms).is_some_and(|(from, to)| from > to) {
-        let message = "`from` is after `to`: no run starts in between";
-        return Err(Fault::bad_request("invalid_body", message).into());
+        let message = "`from` must not be later than `to`";
+        return Err(ApiError::new(ErrorCode::InvalidBody, message).into());
     }
     check_text("app_id", &body.app_id, ID_BYTES)?;
     check_text("model", &body.model, NAME_BYTES)?;
     check_known(&state, &reached, project.as_deref(), &body).await?;
-    let asked = job::Recalculate {
+    let parameters = job::Recalculate {
         from_ms,
         to_ms,
         app_id: body.app_id,
         model: body.model,
         dry_run: body.dry_run,
     };
-    ask(&state, JobKind::Recalculate, project, &asked).await
+    create(&state, JobKind::Recalculate, project, &parameters).await
 }
 
-/// Drop what is older than its project keeps
+/// Run retention
 ///
-/// Saved runs stay, with their descendants and ancestors. It also runs by itself; see the settings of `[retention]`.
-/// Ages are counted from a time that a jump of the server's clock moves by at most one day for each day that it lasts;
-/// the report says which, and `trust_clock` ends that.
+/// Drops data that is older than its project's retention. Saved runs are kept, with their descendants and ancestors. It
+/// also runs on a schedule; see the settings of `[retention]`. When the server's clock jumps forward, the time from
+/// which ages are computed follows by at most one day per day; the report contains that time, and `trust_clock` uses
+/// the clock instead.
 #[utoipa::path(post, path = "/api/internal/retention", operation_id = "run_retention", tag = "jobs",
-    request_body = Option<AskRetention>,
+    request_body = Option<RetentionBody>,
     responses(
-        (status = 202, description = "The job, which waits for its turn", body = Job),
-        (status = 400, description = "The body does not fit", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin` for all projects", body = FaultBody),
-        (status = 409, description = "Another job works on the same data; `details.job_id` names it", body = FaultBody),
-        (status = 413, description = "The body is too large", body = FaultBody),
-        (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 202, description = "The job, queued; an equal request that waits is the same job", body = Job),
+        errors::AnyOf<(errors::Common, errors::RequestBody, errors::JobQueue)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn retention(
-    State(state): State<QueryState>,
+    State(state): State<JobState>,
     caller: Caller,
     pairs: Pairs,
-    JsonBody(body): JsonBody<Option<AskRetention>>,
-) -> Result<(StatusCode, Json<Job>), Refusal> {
+    JsonBody(body): JsonBody<Option<RetentionBody>>,
+) -> Result<(StatusCode, Json<Job>), ErrorResponse> {
     caller.administers_all()?;
     pairs.only([])?;
     let body = body.unwrap_or_default();
-    let asked = job::Retention {
+    let parameters = job::Retention {
         dry_run: body.dry_run,
         trust_clock: body.trust_clock,
     };
-    ask(&state, JobKind::Retention, None, &asked).await
+    create(&state, JobKind::Retention, None, &parameters).await
 }
 
-/// Fold the stored events again
+/// Rebuild the runs
 ///
-/// Into a second table of runs, while reporting goes on; the two are compared, and the new one takes the old one's
-/// place unless `check_only` is given.
+/// Folds the stored events into a second table of runs while reporting goes on, compares the two, and replaces the old
+/// table unless `check_only` is set.
 #[utoipa::path(post, path = "/api/internal/rebuild", operation_id = "rebuild", tag = "jobs",
-    request_body = Option<AskRebuild>,
+    request_body = Option<RebuildBody>,
     responses(
-        (status = 202, description = "The job, which waits for its turn", body = Job),
-        (status = 400, description = "The body does not fit", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin` for all projects", body = FaultBody),
-        (status = 404, description = "There is no such project", body = FaultBody),
-        (status = 409, description = "Another job works on the same data; `details.job_id` names it", body = FaultBody),
-        (status = 413, description = "The body is too large", body = FaultBody),
-        (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 202, description = "The job, queued; an equal request that waits is the same job", body = Job),
+        errors::AnyOf<(errors::Common, errors::RequestBody, errors::NotFound, errors::JobQueue)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn rebuild(
-    State(state): State<QueryState>,
+    State(state): State<JobState>,
     caller: Caller,
     pairs: Pairs,
-    JsonBody(body): JsonBody<Option<AskRebuild>>,
-) -> Result<(StatusCode, Json<Job>), Refusal> {
+    JsonBody(body): JsonBody<Option<RebuildBody>>,
+) -> Result<(StatusCode, Json<Job>), ErrorResponse> {
     caller.administers_all()?;
     pairs.only([])?;
     let body = body.unwrap_or_default();
     if let Some(project) = &body.project {
         if !body.check_only {
             let message =
-                "`project` goes with `check_only`: the table of runs is exchanged as a whole";
-            return Err(Fault::bad_request("invalid_body", message).into());
+                "`project` requires `check_only`: the table of runs is replaced as a whole";
+            return Err(ApiError::new(ErrorCode::InvalidBody, message).into());
         }
         check_project(&state, &Projects::All, project).await?;
     }
@@ -161,160 +165,142 @@ pub(crate) async fn rebuild(
         true => JobKind::Check,
         false => JobKind::Rebuild,
     };
-    let asked = job::Rebuild {
+    let parameters = job::Rebuild {
         project_id: body.project,
     };
-    // The second table is one for the deployment, so these jobs are too.
-    ask(&state, kind, None, &asked).await
+    // The deployment has one second table, so these jobs have no project.
+    create(&state, kind, None, &parameters).await
 }
 
 /// List jobs
 #[utoipa::path(get, path = "/api/internal/jobs", operation_id = "list_jobs", tag = "jobs",
-    params(("limit" = Option<u32>, Query, description = "Jobs in the list, 50 unless given", minimum = 1, maximum = 1000)),
+    params(JobListParams),
     responses(
-        (status = 200, description = "The newest first, of those the token reaches", body = JobList),
-        (status = 400, description = "An unknown parameter, or a bad value", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "Jobs of the projects that the token reaches, newest first", body = JobList),
+        errors::Common,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(state): State<JobState>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<Json<JobList>, Refusal> {
+) -> Result<Json<JobList>, ErrorResponse> {
     let reached = caller.administered()?;
-    let [limit] = pairs.only(["limit"])?;
-    let limit = match limit {
-        None => JOBS_LISTED,
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|limit| (1..=JOBS_LISTED_MAX).contains(limit))
-            .ok_or_else(|| {
-                let allowed = format!("a whole number from 1 to {JOBS_LISTED_MAX}");
-                invalid_parameter("limit", text, &allowed)
-            })?,
-    };
+    let params = JobListParams::read(&pairs)?;
+    let limit = params.limit.unwrap_or(JOBS_LISTED) as u64;
     let projects = match &reached {
         Projects::All => None,
         Projects::Only(projects) => Some(&projects[..]),
     };
-    let found = state.store().jobs().list(projects, limit).await?;
-    let data = found.into_iter().map(Job::from).collect();
+    let jobs = state.store.jobs();
+    let queue = jobs.queue().await?;
+    let found = jobs.list(projects, limit).await?;
+    let job = |job: store::jobs::Job| {
+        let place = queue.place(&job.job_id);
+        Job::of(job, place)
+    };
+    let data = found.into_iter().map(job).collect();
     Ok(Json(JobList { data }))
 }
 
-/// One job
+/// Get a job
 #[utoipa::path(get, path = "/api/internal/jobs/{id}", operation_id = "get_job", tag = "jobs",
-    params(("id" = String, Path, description = "Identifier of the job")),
+    params(IdPath),
     responses(
-        (status = 200, description = "The job as it stands", body = Job),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`", body = FaultBody),
-        (status = 404, description = "There is no such job within the token's reach", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The job", body = Job),
+        errors::AnyOf<(errors::Common, errors::NotFound)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn one(
-    State(state): State<QueryState>,
+    State(state): State<JobState>,
     caller: Caller,
-    PathId(id): PathId,
+    IdPath { id }: IdPath,
     pairs: Pairs,
-) -> Result<Json<Job>, Refusal> {
+) -> Result<Json<Job>, ErrorResponse> {
     let reached = caller.administered()?;
     pairs.only([])?;
-    Ok(Json(find(&state, &reached, &id).await?.into()))
+    let queue = state.store.jobs().queue().await?;
+    let found = find(&state, &reached, &id).await?;
+    Ok(Json(Job::of(found, queue.place(&id))))
 }
 
-/// End a job
+/// Cancel a job
 ///
-/// Its runner stops after the piece of work in hand; what it changed until then stays. A job that is over is left
-/// as it is.
+/// A queued job never starts. A running job stops after its current piece of work; earlier changes stay. A job that has
+/// ended does not change.
 #[utoipa::path(post, path = "/api/internal/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
-    params(("id" = String, Path, description = "Identifier of the job")),
+    params(IdPath),
     responses(
-        (status = 200, description = "The job as it is now", body = Job),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`", body = FaultBody),
-        (status = 404, description = "There is no such job within the token's reach", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The job after the request", body = Job),
+        errors::AnyOf<(errors::Common, errors::NotFound)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn cancel(
-    State(state): State<QueryState>,
+    State(state): State<JobState>,
     caller: Caller,
-    PathId(id): PathId,
+    IdPath { id }: IdPath,
     pairs: Pairs,
-) -> Result<Json<Job>, Refusal> {
+) -> Result<Json<Job>, ErrorResponse> {
     let reached = caller.administered()?;
     pairs.only([])?;
     find(&state, &reached, &id).await?;
-    let cancelled = state.store().jobs().cancel(&id, now_ms()).await?;
-    Ok(Json(cancelled.ok_or_else(|| no_job(&id))?.into()))
+    let cancelled = state.store.jobs().cancel(&id, now_ms()).await?;
+    Ok(Json(Job::over(cancelled.ok_or_else(|| no_job(&id))?)))
 }
 
-/// Makes the job, or says which one is in the way.
-async fn ask(
-    state: &QueryState,
+/// # Errors
+/// 429 when the queue is full.
+async fn create(
+    state: &JobState,
     kind: JobKind,
     project_id: Option<String>,
-    asked: &impl serde::Serialize,
-) -> Result<(StatusCode, Json<Job>), Refusal> {
+    parameters: &impl serde::Serialize,
+) -> Result<(StatusCode, Json<Job>), ErrorResponse> {
     let new = NewJob {
         kind,
         project_id,
-        parameters: serde_json::to_string(asked).map_err(|_| Fault::internal())?,
+        parameters: serde_json::to_string(parameters).map_err(|_| ApiError::internal())?,
     };
-    match state.store().jobs().create(new, now_ms()).await? {
-        Asked::Made(job) => Ok((StatusCode::ACCEPTED, Json(job.into()))),
-        Asked::Busy(busy) => {
-            let (id, kind, stand) = (&busy.job_id, busy.kind.as_str(), busy.state.as_str());
+    match state.store.jobs().create(new, now_ms()).await? {
+        Asked::Made(job, place) | Asked::Same(job, place) => {
+            Ok((StatusCode::ACCEPTED, Json(Job::of(job, place))))
+        }
+        Asked::Full => {
             let message = format!(
-                "job `{id}` ({kind}) is {stand} and works on the same data; wait for it or cancel it"
+                "too many jobs are queued, at most {QUEUED_MAX} of a project; wait for one or cancel it"
             );
-            let details = serde_json::json!({"job_id": id, "kind": kind, "state": stand});
-            Err(Fault::new(409, "job_in_the_way", message)
-                .with_details(details)
+            Err(ApiError::new(ErrorCode::TooManyJobs, message)
+                .with_retry_after(QUEUE_RETRY_S)
                 .into())
         }
     }
 }
 
 async fn find(
-    state: &QueryState,
+    state: &JobState,
     reached: &Projects,
     id: &str,
-) -> Result<store::jobs::Job, Refusal> {
-    let found = state.store().jobs().get(id).await?;
+) -> Result<store::jobs::Job, ErrorResponse> {
+    let found = state.store.jobs().get(id).await?;
     Ok(found
         .filter(|job| reached.has(&job.project_id))
         .ok_or_else(|| no_job(id))?)
 }
 
-fn no_job(id: &str) -> Fault {
-    Fault::not_found(format!("there is no job `{id}`"))
+fn no_job(id: &str) -> ApiError {
+    ApiError::not_found(format!("job `{id}` not found"))
 }
 
 async fn check_project(
-    state: &QueryState,
+    state: &JobState,
     reached: &Projects,
     project: &str,
-) -> Result<(), Refusal> {
-    if !reached.has(project) {
-        return Err(Fault::forbidden("this token does not reach that project").into());
-    }
-    let mut known = state.credentials().projects().await?.into_iter();
-    match known.any(|known| known.project_id == project) {
-        true => Ok(()),
-        false => Err(no_project(project).into()),
-    }
+) -> Result<(), ErrorResponse> {
+    check_reached(reached, project)?;
+    check_exists(&state.credentials, project).await
 }
 
-fn check_text(name: &str, value: &Option<String>, bytes: usize) -> Result<(), Fault> {
+fn check_text(name: &str, value: &Option<String>, bytes: usize) -> Result<(), ApiError> {
     match value {
         Some(text) if text.is_empty() || text.len() > bytes => Err(invalid_parameter(
             name,
@@ -325,37 +311,36 @@ fn check_text(name: &str, value: &Option<String>, bytes: usize) -> Result<(), Fa
     }
 }
 
-/// Apps and models that nobody knows are nearly always misspelt: nothing would be done, in silence.
+/// Rejects unknown apps and models: they are nearly always typing errors, and the job would silently do nothing.
 async fn check_known(
-    state: &QueryState,
+    state: &JobState,
     reached: &Projects,
     project: Option<&str>,
-    body: &AskRecalculate,
-) -> Result<(), Refusal> {
+    body: &RecalculateBody,
+) -> Result<(), ErrorResponse> {
     let app = body.app_id.as_deref();
     let model = body.model.as_deref();
     if let Some(app) = app
-        && !state.store().is_app_used(project, app).await?
+        && !state.store.is_app_used(project, app).await?
     {
-        let known = state.credentials().projects().await?;
-        // Of the projects it is about, and never of one that the token does not reach (T1).
+        let known = state.credentials.projects().await?;
+        // Only in the projects of the job, and never in one that the token does not reach (T1).
         let is_known = known.iter().any(|known| {
             known.default_app == app
                 && reached.has(&known.project_id)
                 && project.is_none_or(|project| project == known.project_id)
         });
         if !is_known {
-            let message = format!("`app_id` is `{app}`, but no run is of such an app");
-            return Err(Fault::bad_request("unknown_app", message).into());
+            let message = format!("`app_id` is `{app}`, but no run has this app");
+            return Err(ApiError::new(ErrorCode::UnknownApp, message).into());
         }
     }
     if let Some(model) = model
-        && state.prices().current().rates(model, now_ms()).is_none()
-        && !state.store().is_model_used(project, model).await?
+        && state.prices.current().rates(model, now_ms()).is_none()
+        && !state.store.is_model_used(project, model).await?
     {
-        let message =
-            format!("`model` is `{model}`, but no run is of such a model and no price is for it");
-        return Err(Fault::bad_request("unknown_model", message).into());
+        let message = format!("`model` is `{model}`, but no run and no price has this model");
+        return Err(ApiError::new(ErrorCode::UnknownModel, message).into());
     }
     Ok(())
 }

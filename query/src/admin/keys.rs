@@ -1,38 +1,43 @@
-//! API keys of projects.
+//! `/api/internal/keys`: API keys of projects.
 
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use schemas::credential::Scope;
-use schemas::fault::Fault;
 use schemas::ids::ProjectId;
 use schemas::run::Instant;
 use serde::{Deserialize, Serialize};
+use store::credentials::Credentials;
 use store::credentials::{KeyRecord, NewKey};
-use store::filter_sql::Projects;
+use store::reads::filter_sql::Projects;
 use utoipa::ToSchema;
 
-use super::{Revoked, check_name, instant, no_project, refused, revoked};
-use crate::access::Caller;
-use crate::error::{FaultBody, Refusal};
-use crate::params::{JsonBody, Pairs, PathId};
-use crate::state::QueryState;
+use super::{Revoked, change_error, check_exists, check_name, check_project_id, revoked};
+use crate::access::{Caller, check_reached};
+use crate::params::{IdPath, JsonBody, Pairs, Text, query_params};
+
+query_params! {
+    pub(crate) struct KeyListParams {
+        /// Only keys of this project
+        project_id: Text,
+    }
+}
 
 /// An API key, without its secret.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Key {
     /// Public identifier.
     id: String,
-    /// The project it belongs to.
+    /// Project of the key.
     project_id: String,
-    /// What people call it.
+    /// Display name.
     name: String,
     /// `report`, `read`.
     scopes: Vec<String>,
-    /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Instant,
-    /// When it was revoked, `null` while it is good.
+    /// When it was revoked; `null` for an active key.
     #[schema(value_type = Option<String>, format = DateTime)]
     revoked_at: Option<Instant>,
 }
@@ -44,94 +49,70 @@ impl From<KeyRecord> for Key {
             project_id: record.project_id,
             name: record.name,
             scopes: record.scopes,
-            created_at: instant(record.created_at),
-            revoked_at: record.revoked_at.map(instant),
+            created_at: Instant(record.created_at),
+            revoked_at: record.revoked_at.map(Instant),
         }
     }
 }
 
-/// API keys.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct KeyList {
-    /// Oldest first, revoked ones too.
+    /// Oldest first, including revoked keys.
     data: Vec<Key>,
 }
 
-/// A key to make.
+/// A key to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MakeKey {
-    /// Its project.
+    /// Project of the key.
     #[schema(pattern = "^[a-z0-9-]{1,64}$")]
     project_id: String,
-    /// What people call it.
+    /// Display name.
     #[serde(default)]
     #[schema(max_length = 512)]
     name: String,
-    /// `report`, `read`; both unless given.
+    /// Default `report` and `read`.
     #[serde(default = "both_scopes")]
-    #[schema(value_type = Vec<ScopeName>, min_items = 1, required = false)]
+    #[schema(min_items = 1, required = false)]
     scopes: Vec<Scope>,
-}
-
-/// What a key may do.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[allow(
-    dead_code,
-    reason = "documents schemas::credential::Scope, which knows nothing of OpenAPI"
-)]
-pub(crate) enum ScopeName {
-    /// Report events.
-    Report,
-    /// Read runs.
-    Read,
 }
 
 fn both_scopes() -> Vec<Scope> {
     vec![Scope::Report, Scope::Read]
 }
 
-/// A key that was made.
+/// The created key.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MadeKey {
     /// Public identifier.
     id: String,
-    /// The project it belongs to.
+    /// Project of the key.
     project_id: String,
-    /// What people call it.
+    /// Display name.
     name: String,
-    /// What it may do.
-    #[schema(value_type = Vec<ScopeName>)]
     scopes: Vec<Scope>,
-    /// The secret: shown now and never again.
+    /// The secret. No later answer contains it.
     secret: String,
 }
 
 /// List API keys
 #[utoipa::path(get, path = "/api/internal/keys", operation_id = "list_keys", tag = "administration",
-    params(("project_id" = Option<String>, Query, description = "Only keys of this project", min_length = 1, max_length = 256)),
+    params(KeyListParams),
     responses(
-        (status = 200, description = "Those of the projects the token reaches, without secrets", body = KeyList),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "Keys of the projects that the token reaches, without secrets", body = KeyList),
+        errors::Common,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(credentials): State<Credentials>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<Json<KeyList>, Refusal> {
+) -> Result<Json<KeyList>, ErrorResponse> {
     let projects = caller.administered()?;
-    let [project] = pairs.only(["project_id"])?;
-    let project = project.map(ProjectId::new);
-    let found = state
-        .credentials()
-        .keys(project.as_ref())
-        .await?
-        .into_iter();
+    let KeyListParams { project_id } = KeyListParams::read(&pairs)?;
+    let project = project_id.map(ProjectId::new);
+    let found = credentials.keys(project.as_ref()).await?.into_iter();
     let data = found
         .filter(|key| projects.has(&key.project_id))
         .map(Key::from)
@@ -139,49 +120,35 @@ pub(crate) async fn list(
     Ok(Json(KeyList { data }))
 }
 
-/// Make an API key
+/// Create an API key
 ///
-/// The secret is in the answer, and nowhere afterwards.
+/// Only this answer contains the secret.
 #[utoipa::path(post, path = "/api/internal/keys", operation_id = "make_key", tag = "administration",
     request_body = MakeKey,
     responses(
         (status = 201, description = "The key with its secret", body = MadeKey),
-        (status = 400, description = "The body does not fit", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`, or one that does not reach the project", body = FaultBody),
-        (status = 404, description = "There is no such project", body = FaultBody),
-        (status = 413, description = "The body is too large", body = FaultBody),
-        (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::AnyOf<(errors::Common, errors::RequestBody, errors::NotFound)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn make(
-    State(state): State<QueryState>,
+    State(credentials): State<Credentials>,
     caller: Caller,
     pairs: Pairs,
     JsonBody(body): JsonBody<MakeKey>,
-) -> Result<(StatusCode, Json<MadeKey>), Refusal> {
+) -> Result<(StatusCode, Json<MadeKey>), ErrorResponse> {
     let projects = caller.administered()?;
     pairs.only([])?;
     check_name(&body.name)?;
-    if !ProjectId::is_valid(&body.project_id) {
-        let message = "`project_id` has to be 1 to 64 of a-z, 0-9 and -";
-        return Err(Fault::bad_request("invalid_body", message).into());
-    }
-    if !projects.has(&body.project_id) {
-        return Err(Fault::forbidden("this token does not reach that project").into());
-    }
-    let mut known = state.credentials().projects().await?.into_iter();
-    if !known.any(|project| project.project_id == body.project_id) {
-        return Err(no_project(&body.project_id).into());
-    }
+    check_project_id(&body.project_id)?;
+    check_reached(&projects, &body.project_id)?;
+    check_exists(&credentials, &body.project_id).await?;
     let new = NewKey {
         project: ProjectId::new(body.project_id.as_str()),
         name: body.name.clone(),
         scopes: body.scopes.clone(),
         secret: None,
     };
-    let made = state.credentials().create_key(new).await.map_err(refused)?;
+    let made = credentials.create_key(new).await.map_err(change_error)?;
     let key = MadeKey {
         id: made.id,
         project_id: body.project_id,
@@ -194,33 +161,29 @@ pub(crate) async fn make(
 
 /// Revoke an API key
 ///
-/// It is refused from now on.
+/// It is rejected from now on.
 #[utoipa::path(delete, path = "/api/internal/keys/{id}", operation_id = "revoke_key", tag = "administration",
-    params(("id" = String, Path, description = "Public identifier of the key")),
+    params(IdPath),
     responses(
-        (status = 200, description = "It is revoked", body = Revoked),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`", body = FaultBody),
-        (status = 404, description = "There is no active key of this id within the token's reach", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The key is revoked", body = Revoked),
+        errors::AnyOf<(errors::Common, errors::NotFound)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn revoke(
-    State(state): State<QueryState>,
+    State(credentials): State<Credentials>,
     caller: Caller,
-    PathId(id): PathId,
+    IdPath { id }: IdPath,
     pairs: Pairs,
-) -> Result<Json<Revoked>, Refusal> {
+) -> Result<Json<Revoked>, ErrorResponse> {
     let projects = caller.administered()?;
     pairs.only([])?;
     let is_reached = match &projects {
         Projects::All => true,
         limited => {
-            let mut keys = state.credentials().keys(None).await?.into_iter();
+            let mut keys = credentials.keys(None).await?.into_iter();
             keys.any(|key| key.id == id && limited.has(&key.project_id))
         }
     };
-    let was_found = is_reached && state.credentials().revoke_key(&id).await.map_err(refused)?;
+    let was_found = is_reached && credentials.revoke_key(&id).await.map_err(change_error)?;
     revoked(id, was_found)
 }

@@ -1,73 +1,130 @@
-//! The price table: what a model's tokens cost.
+//! `/api/internal/prices`: the price table.
 
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
-use schemas::fault::Fault;
-use schemas::filter::invalid_parameter;
+use schemas::api_error::{ApiError, ErrorCode};
+use schemas::filter::{Shape, invalid_parameter};
+use schemas::limits::NAME_BYTES;
+use schemas::money::Dollars;
 use schemas::price::PriceKey;
 use schemas::price::rate::{Per, Rate};
 use schemas::price::written::{WrittenPrice, moment_ms};
-use schemas::run::{Dollars, Instant};
+use schemas::run::Instant;
 use schemas::timestamp::UnixMs;
 use serde::Serialize;
 use store::prices::PriceRecord;
+use store::prices::Prices;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use super::{instant, refused};
+use super::change_error;
 use crate::access::Caller;
-use crate::error::{FaultBody, Refusal};
-use crate::params::{JsonBody, Pairs, PathId};
-use crate::state::QueryState;
+use crate::params::{
+    Flag, JsonBody, Pairs, Param, Text, choice_param, path_params, query_params, schema_of,
+};
 
-/// In a query string, the date of a price that is in force since ever.
-const SINCE_EVER: &str = "none";
+/// `effective_from` of a price without a date, as a query parameter.
+const NO_DATE: &str = "none";
+/// What a schema can express of the dates that [`PriceDate`] accepts.
+const DATE_PATTERN: &str = "^(none|20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,3})?Z)?)$";
 
-/// What the tokens of a model cost in USD.
+choice_param!(OriginParam -> Origin { "shipped" => Origin::Shipped, "changed" => Origin::Changed });
+
+/// `effective_from` of a price; `none` for the price without a date.
+pub(crate) struct PriceDate;
+
+impl Param for PriceDate {
+    type Value = Option<UnixMs>;
+
+    fn parse(name: &str, text: &str) -> Result<Option<UnixMs>, ApiError> {
+        if text == NO_DATE {
+            return Ok(None);
+        }
+        let allowed = "an ISO 8601 time or a date from 2000-01-01 to 2199-12-31, or `none`";
+        moment_ms(text)
+            .map(Some)
+            .ok_or_else(|| invalid_parameter(name, text, allowed))
+    }
+
+    fn schema() -> Schema {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some(DATE_PATTERN))
+            .into()
+    }
+}
+
+query_params! {
+    pub(crate) struct PriceListParams {
+        /// Only prices with exactly this name
+        model: Text,
+        /// Only `shipped` or only `changed` prices
+        origin: OriginParam,
+    }
+}
+
+query_params! {
+    pub(crate) struct PriceParams {
+        /// Only the price of this date, written as it was set; `none` for the price without a date
+        effective_from: PriceDate,
+        /// Only prefixes, or only exact names
+        prefix: Flag,
+    }
+}
+
+path_params! {
+    pub(crate) struct ModelPath {
+        /// Model, up to 512 bytes; `/` as `%2F`
+        "model" model: schema_of(Shape::Text(NAME_BYTES)),
+    }
+}
+
+/// Prices of the tokens of a model in USD.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Price {
-    /// Name of the model, or the beginning of names.
+    /// Name of the model, or prefix of names.
     model: String,
-    /// Whether it is for all models whose names begin so.
+    /// Whether it applies to all models whose names begin with `model`.
     prefix: bool,
-    /// From when it is in force, `null` for since ever. The price of a run is the one in force at its start.
+    /// When it takes effect; `null` for always. A run has the price in effect at its start.
     #[schema(value_type = Option<String>, format = DateTime)]
     effective_from: Option<Instant>,
-    /// A thousand tokens of the prompt.
+    /// A thousand prompt tokens.
     #[schema(value_type = f64)]
     input_per_1k: Dollars,
-    /// A thousand tokens of the answer.
+    /// A thousand completion tokens.
     #[schema(value_type = f64)]
     output_per_1k: Dollars,
-    /// A thousand tokens of the prompt that came from a cache; `null` where they cost what others do.
+    /// A thousand cached prompt tokens; `null` if they cost the same as others.
     #[schema(value_type = Option<f64>)]
     cached_input_per_1k: Option<Dollars>,
-    /// A thousand tokens where only their total is known; `null` where the price of the prompt is the estimate.
+    /// A thousand tokens of calls for which only the total is known; `null` if the prompt price is the estimate.
     #[schema(value_type = Option<f64>)]
     total_per_1k: Option<Dollars>,
-    /// A million tokens of the prompt.
+    /// A million prompt tokens.
     #[schema(value_type = f64)]
     input_per_1m: Dollars,
-    /// A million tokens of the answer.
+    /// A million completion tokens.
     #[schema(value_type = f64)]
     output_per_1m: Dollars,
-    /// A million tokens of the prompt that came from a cache.
+    /// A million cached prompt tokens.
     #[schema(value_type = Option<f64>)]
     cached_input_per_1m: Option<Dollars>,
-    /// A million tokens where only their total is known.
+    /// A million tokens of calls for which only the total is known.
     #[schema(value_type = Option<f64>)]
     total_per_1m: Option<Dollars>,
-    /// `shipped` with the program, or `changed` by a person.
+    /// `shipped` with the program, or `changed` by an administrator.
     #[schema(value_type = String, pattern = "^(shipped|changed)$")]
     origin: Origin,
-    /// When a person set it, `null` for a shipped one.
+    /// When it was set; `null` for a shipped price.
     #[schema(value_type = Option<String>, format = DateTime)]
     changed_at: Option<Instant>,
 }
 
-/// Where a price comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Origin {
+pub(crate) enum Origin {
     Shipped,
     Changed,
 }
@@ -89,7 +146,7 @@ impl From<&PriceRecord> for Price {
         Self {
             model: key.model.clone(),
             prefix: key.is_prefix,
-            effective_from: key.effective_from.map(instant),
+            effective_from: key.effective_from.map(Instant),
             input_per_1k: thousand(rates.input),
             output_per_1k: thousand(rates.output),
             cached_input_per_1k: rates.cached_input.map(thousand),
@@ -99,7 +156,7 @@ impl From<&PriceRecord> for Price {
             cached_input_per_1m: rates.cached_input.map(million),
             total_per_1m: rates.total.map(million),
             origin: Origin::of(record),
-            changed_at: record.changed_at_ms.map(instant),
+            changed_at: record.changed_at_ms.map(Instant),
         }
     }
 }
@@ -109,112 +166,101 @@ impl From<&PriceRecord> for Price {
 #[serde(untagged)]
 #[allow(
     dead_code,
-    reason = "documents schemas::price::written::WrittenPrice, which cannot say that all fields are for as many tokens"
+    reason = "documents WrittenPrice, whose type allows fields per thousand beside fields per million"
 )]
 pub(crate) enum PutPrice {
-    /// For a thousand tokens.
+    /// Per thousand tokens.
     Thousand(PutPricePerThousand),
-    /// For a million tokens.
+    /// Per million tokens.
     Million(PutPricePerMillion),
 }
 
-/// A price to set in USD for a thousand tokens.
+/// A price to set, in USD per thousand tokens.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "documents what WrittenPrice reads")]
 pub(crate) struct PutPricePerThousand {
-    /// Tokens of the prompt.
+    /// Prompt tokens.
     #[schema(minimum = 0, maximum = 1000)]
     input_per_1k: f64,
-    /// Tokens of the answer.
+    /// Completion tokens.
     #[schema(minimum = 0, maximum = 1000)]
     output_per_1k: f64,
-    /// Tokens of the prompt that came from a cache; the price of the prompt without it.
+    /// Cached prompt tokens; by default the price of prompt tokens.
     #[schema(minimum = 0, maximum = 1000)]
     cached_input_per_1k: Option<f64>,
-    /// Tokens where only their total is known; the price of the prompt without it, as an estimate.
+    /// Tokens of calls for which only the total is known; by default estimated with the price of prompt tokens.
     #[schema(minimum = 0, maximum = 1000)]
     total_per_1k: Option<f64>,
-    /// From when it is in force: ISO 8601, or a date, whose first moment in UTC is meant. Since ever without it.
+    /// When it takes effect: ISO 8601, or a date, which begins at 00:00 UTC; by default always.
     effective_from: Option<String>,
-    /// Whether it is for all models whose names begin so.
+    /// Whether it applies to all models whose names begin with the model.
     prefix: Option<bool>,
 }
 
-/// A price to set in USD for a million tokens.
+/// A price to set, in USD per million tokens.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "documents what WrittenPrice reads")]
 pub(crate) struct PutPricePerMillion {
-    /// Tokens of the prompt.
+    /// Prompt tokens.
     #[schema(minimum = 0, maximum = 1000000)]
     input_per_1m: f64,
-    /// Tokens of the answer.
+    /// Completion tokens.
     #[schema(minimum = 0, maximum = 1000000)]
     output_per_1m: f64,
-    /// Tokens of the prompt that came from a cache; the price of the prompt without it.
+    /// Cached prompt tokens; by default the price of prompt tokens.
     #[schema(minimum = 0, maximum = 1000000)]
     cached_input_per_1m: Option<f64>,
-    /// Tokens where only their total is known; the price of the prompt without it, as an estimate.
+    /// Tokens of calls for which only the total is known; by default estimated with the price of prompt tokens.
     #[schema(minimum = 0, maximum = 1000000)]
     total_per_1m: Option<f64>,
-    /// From when it is in force: ISO 8601, or a date, whose first moment in UTC is meant. Since ever without it.
+    /// When it takes effect: ISO 8601, or a date, which begins at 00:00 UTC; by default always.
     effective_from: Option<String>,
-    /// Whether it is for all models whose names begin so.
+    /// Whether it applies to all models whose names begin with the model.
     prefix: Option<bool>,
 }
 
-/// Prices.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PriceList {
-    /// By name, whole names before beginnings, oldest first.
+    /// By name, exact names before prefixes, oldest first.
     data: Vec<Price>,
 }
 
-/// Prices that were deleted.
+/// The deleted prices.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RemovedPrices {
-    /// What is no longer in force.
+    /// Prices that are not in effect any more.
     removed: Vec<Price>,
 }
 
 /// List prices
 ///
-/// Those that count: the shipped ones and, over them, those that people set.
+/// Prices in effect: the shipped ones, and the changed ones that take precedence over them.
 #[utoipa::path(get, path = "/api/internal/prices", operation_id = "list_prices", tag = "administration",
-    params(
-        ("model" = Option<String>, Query, description = "Only rows of exactly this name", min_length = 1, max_length = 256),
-        ("origin" = Option<String>, Query, description = "Only `shipped` or only `changed` ones", pattern = "^(shipped|changed)$"),
-    ),
+    params(PriceListParams),
     responses(
-        (status = 200, description = "All of them, at most some ten thousand", body = PriceList),
-        (status = 400, description = "An unknown parameter or a bad value", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "All matching prices, at most some ten thousand", body = PriceList),
+        errors::Common,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(prices): State<Prices>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<Json<PriceList>, Refusal> {
+) -> Result<Json<PriceList>, ErrorResponse> {
     caller.administered()?;
-    let [model, origin] = pairs.only(["model", "origin"])?;
-    let origin = match origin {
-        None => None,
-        Some("shipped") => Some(Origin::Shipped),
-        Some("changed") => Some(Origin::Changed),
-        Some(other) => {
-            return Err(invalid_parameter("origin", other, "`shipped` or `changed`").into());
-        }
-    };
-    // What another process changed a moment ago is shown too.
-    state.prices().refresh().await?;
-    let records = state.prices().records();
+    let PriceListParams { model, origin } = PriceListParams::read(&pairs)?;
+    // Includes changes by other processes.
+    prices.refresh().await?;
+    let records = prices.records();
     let data = records
         .iter()
-        .filter(|record| model.is_none_or(|model| record.row.key.model == model))
+        .filter(|record| {
+            model
+                .as_ref()
+                .is_none_or(|model| record.row.key.model == *model)
+        })
         .filter(|record| origin.is_none_or(|origin| Origin::of(record) == origin))
         .map(Price::from)
         .collect();
@@ -223,93 +269,63 @@ pub(crate) async fn list(
 
 /// Set a price
 ///
-/// In force for runs that are processed from now on and start at or after `effective_from`, until the next date that
-/// is set for the same name. Runs that were stored before keep their cost until it is calculated again.
+/// Applies to runs that are processed from now on and start at or after `effective_from`, until the next date of the
+/// same name. Stored runs keep their cost until it is recalculated.
 #[utoipa::path(put, path = "/api/internal/prices/{model}", operation_id = "put_price", tag = "administration",
-    params(("model" = String, Path, description = "The model, up to 512 bytes; `/` as `%2F`", min_length = 1, max_length = 512)),
-    request_body(content = PutPrice, description = "All prices for a thousand tokens or all for a million. \
-        Numbers are kept exactly: up to 18 digits after the point for a token, which is 15 for a thousand and 12 for a million"),
+    params(ModelPath),
+    request_body(content = PutPrice, description = "All prices per thousand tokens or all per million. \
+        Numbers are exact: up to 18 decimal places per token, which is 15 per thousand and 12 per million"),
     responses(
-        (status = 200, description = "The price as it is now", body = Price),
-        (status = 400, description = "The body does not fit; the message names the field and what is allowed", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not an unlimited token with the role `admin`", body = FaultBody),
-        (status = 413, description = "The body is too large", body = FaultBody),
-        (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The stored price", body = Price),
+        errors::AnyOf<(errors::Common, errors::RequestBody)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn put(
-    State(state): State<QueryState>,
+    State(prices): State<Prices>,
     caller: Caller,
-    PathId(model): PathId,
+    ModelPath { model }: ModelPath,
     pairs: Pairs,
     JsonBody(body): JsonBody<WrittenPrice>,
-) -> Result<Json<Price>, Refusal> {
+) -> Result<Json<Price>, ErrorResponse> {
     caller.administers_all()?;
     pairs.only([])?;
     let row = body
         .row(&model)
-        .map_err(|fault| Fault::bad_request("invalid_body", fault.to_string()))?;
-    let record = state.prices().put(&row).await.map_err(refused)?;
+        .map_err(|error| ApiError::new(ErrorCode::InvalidBody, error.to_string()))?;
+    let record = prices.put(&row).await.map_err(change_error)?;
     Ok(Json(Price::from(&record)))
 }
 
 /// Delete prices
 ///
-/// All rows of the name, shipped ones too, or those of one date or kind. Runs that are processed from now on cost what
-/// the next best row says.
+/// All prices of the name, including shipped ones, or only prices of one date or kind. Runs that are processed from now
+/// on have the next best price.
 #[utoipa::path(delete, path = "/api/internal/prices/{model}", operation_id = "delete_price", tag = "administration",
-    params(
-        ("model" = String, Path, description = "The model, up to 512 bytes; `/` as `%2F`", min_length = 1, max_length = 512),
-        ("effective_from" = Option<String>, Query, description = "Only the row of this date: as it was set, or `none` for the one in force since ever",
-            pattern = "^(none|20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,3})?Z)?)$"),
-        ("prefix" = Option<bool>, Query, description = "Only rows for beginnings of names, or only those for the whole name"),
-    ),
+    params(ModelPath, PriceParams),
     responses(
-        (status = 200, description = "What was deleted", body = RemovedPrices),
-        (status = 400, description = "An unknown parameter or a bad value", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not an unlimited token with the role `admin`", body = FaultBody),
-        (status = 404, description = "There is no such price", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The deleted prices", body = RemovedPrices),
+        errors::AnyOf<(errors::Common, errors::NotFound)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn delete(
-    State(state): State<QueryState>,
+    State(prices): State<Prices>,
     caller: Caller,
-    PathId(model): PathId,
+    ModelPath { model }: ModelPath,
     pairs: Pairs,
-) -> Result<Json<RemovedPrices>, Refusal> {
+) -> Result<Json<RemovedPrices>, ErrorResponse> {
     caller.administers_all()?;
-    let [from, prefix] = pairs.only(["effective_from", "prefix"])?;
-    let from = from.map(date).transpose()?;
-    let prefix = prefix.map(flag).transpose()?;
+    let params = PriceParams::read(&pairs)?;
     let chosen = |key: &PriceKey| {
         key.model == model
-            && from.is_none_or(|from| key.effective_from == from)
-            && prefix.is_none_or(|prefix| key.is_prefix == prefix)
+            && params
+                .effective_from
+                .is_none_or(|from| key.effective_from == from)
+            && params.prefix.is_none_or(|prefix| key.is_prefix == prefix)
     };
-    let removed = state.prices().delete(chosen).await.map_err(refused)?;
+    let removed = prices.delete(chosen).await.map_err(change_error)?;
     if removed.is_empty() {
-        return Err(Fault::not_found(format!("there is no such price of `{model}`")).into());
+        return Err(ApiError::not_found(format!("no matching price of `{model}` found")).into());
     }
     let removed = removed.iter().map(Price::from).collect();
     Ok(Json(RemovedPrices { removed }))
-}
-
-fn date(value: &str) -> Result<Option<UnixMs>, Fault> {
-    if value == SINCE_EVER {
-        return Ok(None);
-    }
-    let allowed = "an ISO 8601 time or a date from 2000-01-01 to 2199-12-31, or `none`";
-    moment_ms(value)
-        .map(Some)
-        .ok_or_else(|| invalid_parameter("effective_from", value, allowed))
-}
-
-fn flag(value: &str) -> Result<bool, Fault> {
-    value
-        .parse()
-        .map_err(|_| invalid_parameter("prefix", value, "`true` or `false`"))
 }

@@ -1,25 +1,26 @@
-//! Tokens of people and operators. Only an admin who is not limited to projects deals with them: a token may reach
-//! everything.
+//! `/api/internal/tokens`: tokens of users. Only admins of all projects manage them, since a token may reach all
+//! projects.
 
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use schemas::api_error::{ApiError, ErrorCode};
 use schemas::credential::Role;
-use schemas::fault::Fault;
 use schemas::ids::ProjectId;
 use schemas::run::Instant;
 use serde::{Deserialize, Serialize};
+use store::credentials::Credentials;
 use store::credentials::{NewToken, TokenRecord};
 use utoipa::ToSchema;
 
-use super::expiry::ends_at;
-use super::{Revoked, check_name, instant, no_project, refused, revoked};
+use super::expiry::expires_at;
+use super::{Revoked, change_error, check_name, no_project, revoked};
 use crate::access::Caller;
-use crate::error::{FaultBody, Refusal};
-use crate::params::{JsonBody, Pairs, PathId};
-use crate::state::{QueryState, now_ms};
+use crate::clock::now_ms;
+use crate::params::{IdPath, JsonBody, Pairs};
 
-/// Projects one token may be limited to.
+/// Most projects that one token is limited to (X1).
 const TOKEN_PROJECTS: usize = 1000;
 
 /// A token, without its secret.
@@ -27,19 +28,17 @@ const TOKEN_PROJECTS: usize = 1000;
 pub(crate) struct Token {
     /// Public identifier.
     id: String,
-    /// Whose it is.
+    /// Display name.
     name: String,
-    /// What its bearer may do.
     role: String,
-    /// The projects it is limited to; `null` means all.
+    /// Projects to which the token is limited; `null` for all.
     projects: Option<Vec<String>>,
-    /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Instant,
-    /// When it ends by itself, `null` for never.
+    /// When it expires; `null` for never.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Instant>,
-    /// When it was revoked, `null` while it was not.
+    /// When it was revoked; `null` for an active token.
     #[schema(value_type = Option<String>, format = DateTime)]
     revoked_at: Option<Instant>,
 }
@@ -51,97 +50,70 @@ impl From<TokenRecord> for Token {
             name: record.name,
             role: record.role,
             projects: (!record.projects.is_empty()).then_some(record.projects),
-            created_at: instant(record.created_at),
-            expires_at: record.expires_at.map(instant),
-            revoked_at: record.revoked_at.map(instant),
+            created_at: Instant(record.created_at),
+            expires_at: record.expires_at.map(Instant),
+            revoked_at: record.revoked_at.map(Instant),
         }
     }
 }
 
-/// Tokens.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TokenList {
-    /// Oldest first, revoked ones and those that ended too.
+    /// Oldest first, including revoked and expired tokens.
     data: Vec<Token>,
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MakeToken {
-    /// Whose it is.
+    /// Display name.
     #[serde(default)]
     #[schema(max_length = 512)]
     name: String,
-    /// What its bearer may do.
-    #[schema(value_type = RoleName)]
     role: Role,
-    /// The projects it is limited to; all without it.
+    /// Projects to which the token is limited; all if left out.
     #[schema(min_items = 1, max_items = 1000)]
     projects: Option<Vec<String>>,
-    /// How long it is good, such as `12h` or `30d`: at most 3660 days. For ever without this and `expires_at`.
+    /// Lifetime, for example `12h` or `30d`, at most 3660 days. Without it and `expires_at` the token does not expire.
     expires_in: Option<String>,
-    /// Until when it is good, instead of `expires_in`.
+    /// When it expires, instead of `expires_in`.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<String>,
 }
 
-/// What the bearer of a token may do.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[allow(
-    dead_code,
-    reason = "documents schemas::credential::Role, which knows nothing of OpenAPI"
-)]
-pub(crate) enum RoleName {
-    /// Reads runs.
-    Viewer,
-    /// Starts processes.
-    Starter,
-    /// Viewer and starter, and may trigger a rescan.
-    Operator,
-    /// Everything.
-    Admin,
-}
-
-/// A token that was made.
+/// The created token.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MadeToken {
     /// Public identifier.
     id: String,
-    /// Whose it is.
+    /// Display name.
     name: String,
-    /// What its bearer may do.
-    #[schema(value_type = RoleName)]
     role: Role,
-    /// The projects it is limited to; `null` means all.
+    /// Projects to which the token is limited; `null` for all.
     projects: Option<Vec<String>>,
-    /// When it ends by itself, `null` for never.
+    /// When it expires; `null` for never.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Instant>,
-    /// The secret: shown now and never again.
+    /// The secret. No later answer contains it.
     secret: String,
 }
 
 /// List tokens
 #[utoipa::path(get, path = "/api/internal/tokens", operation_id = "list_tokens", tag = "administration",
     responses(
-        (status = 200, description = "All tokens, without secrets; revoked ones and those that ended too", body = TokenList),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not an unlimited token with the role `admin`", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "All tokens, without secrets, including revoked and expired ones", body = TokenList),
+        errors::Common,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(credentials): State<Credentials>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<Json<TokenList>, Refusal> {
+) -> Result<Json<TokenList>, ErrorResponse> {
     caller.administers_all()?;
     pairs.only([])?;
-    let data = state
-        .credentials()
+    let data = credentials
         .tokens()
         .await?
         .into_iter()
@@ -150,28 +122,22 @@ pub(crate) async fn list(
     Ok(Json(TokenList { data }))
 }
 
-/// Make a token
+/// Create a token
 ///
-/// The secret is in the answer, and nowhere afterwards.
+/// Only this answer contains the secret.
 #[utoipa::path(post, path = "/api/internal/tokens", operation_id = "make_token", tag = "administration",
     request_body = MakeToken,
     responses(
         (status = 201, description = "The token with its secret", body = MadeToken),
-        (status = 400, description = "The body does not fit", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not an unlimited token with the role `admin`", body = FaultBody),
-        (status = 404, description = "There is no such project", body = FaultBody),
-        (status = 413, description = "The body is too large", body = FaultBody),
-        (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::AnyOf<(errors::Common, errors::RequestBody, errors::NotFound)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn make(
-    State(state): State<QueryState>,
+    State(credentials): State<Credentials>,
     caller: Caller,
     pairs: Pairs,
     JsonBody(body): JsonBody<MakeToken>,
-) -> Result<(StatusCode, Json<MadeToken>), Refusal> {
+) -> Result<(StatusCode, Json<MadeToken>), ErrorResponse> {
     caller.administers_all()?;
     pairs.only([])?;
     check_name(&body.name)?;
@@ -180,16 +146,17 @@ pub(crate) async fn make(
         .as_ref()
         .is_some_and(|projects| projects.is_empty() || projects.len() > TOKEN_PROJECTS)
     {
-        let message =
-            format!("`projects` names 1 to {TOKEN_PROJECTS} projects; leave it out for all");
-        return Err(Fault::bad_request("invalid_body", message).into());
+        let message = format!(
+            "`projects` must have 1 to {TOKEN_PROJECTS} items; leave it out for all projects"
+        );
+        return Err(ApiError::new(ErrorCode::InvalidBody, message).into());
     }
-    let expires_at_ms = ends_at(
+    let expires_at_ms = expires_at(
         body.expires_in.as_deref(),
         body.expires_at.as_deref(),
         now_ms(),
     )?;
-    let known = state.credentials().projects().await?;
+    let known = credentials.projects().await?;
     let mut named = body.projects.iter().flatten();
     if let Some(project) =
         named.find(|project| !known.iter().any(|known| known.project_id == **project))
@@ -207,17 +174,13 @@ pub(crate) async fn make(
         expires_at_ms,
         secret: None,
     };
-    let made = state
-        .credentials()
-        .create_token(new)
-        .await
-        .map_err(refused)?;
+    let made = credentials.create_token(new).await.map_err(change_error)?;
     let token = MadeToken {
         id: made.id,
         name: body.name,
         role: body.role,
         projects: body.projects,
-        expires_at: expires_at_ms.map(instant),
+        expires_at: expires_at_ms.map(Instant),
         secret: made.secret.reveal().to_owned(),
     };
     Ok((StatusCode::CREATED, Json(token)))
@@ -225,32 +188,23 @@ pub(crate) async fn make(
 
 /// Revoke a token
 ///
-/// It is refused from now on. The last token with the role `admin` for all projects that does not expire stays: make
+/// It is rejected from now on. The last `admin` token for all projects that does not expire cannot be revoked: create
 /// another one first.
 #[utoipa::path(delete, path = "/api/internal/tokens/{id}", operation_id = "revoke_token", tag = "administration",
-    params(("id" = String, Path, description = "Public identifier of the token")),
+    params(IdPath),
     responses(
-        (status = 200, description = "It is revoked", body = Revoked),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not an unlimited token with the role `admin`", body = FaultBody),
-        (status = 404, description = "There is no active token of this id", body = FaultBody),
-        (status = 409, description = "It is the last token with the role `admin` for all projects that does not expire", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The token is revoked", body = Revoked),
+        errors::AnyOf<(errors::Common, errors::NotFound, errors::Conflict)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn revoke(
-    State(state): State<QueryState>,
+    State(credentials): State<Credentials>,
     caller: Caller,
-    PathId(id): PathId,
+    IdPath { id }: IdPath,
     pairs: Pairs,
-) -> Result<Json<Revoked>, Refusal> {
+) -> Result<Json<Revoked>, ErrorResponse> {
     caller.administers_all()?;
     pairs.only([])?;
-    let was_found = state
-        .credentials()
-        .revoke_token(&id)
-        .await
-        .map_err(refused)?;
+    let was_found = credentials.revoke_token(&id).await.map_err(change_error)?;
     revoked(id, was_found)
 }

@@ -1,13 +1,13 @@
-//! The answer of an export: a stream that is fed by a task, ends only when everything was sent, and breaks off
-//! visibly otherwise.
+//! The response of an export: a stream that a task feeds, and that breaks visibly if it is incomplete.
 //!
-//! The task reads the next rows while the last ones are encoded and sent. It ends with the answer: when the client
-//! goes away, its future is dropped, and with it the query under way (Q1). A client that takes nothing for a minute is
-//! given up, so that it holds neither a place nor memory (X1).
+//! The task reads the next rows while it encodes and sends the last ones. It ends with the response: when the client
+//! disconnects, its future is dropped, and with it the running query (Q1). A client that reads nothing for a minute is
+//! disconnected, so that it holds neither a permit nor memory (X1).
 
 use std::io;
 use std::time::Duration;
 
+use api::ErrorResponse;
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -15,73 +15,76 @@ use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use schemas::timestamp::{UnixMs, to_text};
 use store::StoreError;
-use store::filter_sql::Projects;
+use store::reads::filter_sql::Projects;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Format;
-use super::permits::Place;
+use super::permits::ExportPermit;
 use super::row::Row;
-use crate::access::Caller;
-use crate::error::Refusal;
-use crate::state::QueryState;
+use super::{ExportState, Format};
+use crate::access::{Authenticator, Caller};
 
-/// Bytes handed to the connection at a time.
-const PIECE_BYTES: usize = 256 << 10;
-/// Pieces waiting for the client.
-const PIECES_WAITING: usize = 4;
-/// A client that takes no piece for so long is given up: slower than 4 KB/s is not a download.
-const STALL: Duration = Duration::from_secs(60);
+/// Bytes that the connection gets at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Chunks that wait for the client.
+const CHUNKS_WAITING: usize = 4;
+/// A client that reads no chunk for this long is disconnected: slower than 4 KB/s is not a download.
+const STALLED_AFTER: Duration = Duration::from_secs(60);
 
-/// Where the rows come from.
-pub(crate) trait Source: Send + 'static {
+pub(crate) trait RowSource: Send + 'static {
     /// The next rows; none at the end. Dropping the future cancels its queries.
     fn next(&mut self) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
 }
 
-/// Turns rows into the bytes of a format.
+/// Encodes rows in a file format.
 pub(crate) trait Encoder: Send {
-    /// Appends what can be written of these rows; some may be kept for later.
+    /// Appends encoded rows to `out`; some may be kept for later.
     fn rows(&mut self, rows: Vec<Row>, out: &mut Vec<u8>) -> io::Result<()>;
-    /// Appends what is left. Nothing comes after it.
+    /// Appends the remainder. Nothing comes after it.
     fn end(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
 }
 
-/// Who asked for an export, and what they were allowed then. Asked again before each read: a credential that is revoked
-/// ends the exports it began.
-pub(crate) struct Asker {
+/// What the caller could read when the export began. It is checked before each read, so that revoking the credential
+/// ends the export.
+pub(crate) struct ReadGrant {
     pub(crate) caller: Caller,
-    /// The project they chose.
+    /// The project that the request selects.
     pub(crate) chosen: Option<String>,
-    /// What they reached with that.
     pub(crate) projects: Projects,
 }
 
-impl Asker {
-    async fn may_go_on(&self, state: &QueryState) -> Result<(), Broken> {
-        let caller = self.caller.again(state).await.map_err(Broken::Store)?;
+impl ReadGrant {
+    async fn check(&self, authenticator: &Authenticator) -> Result<(), Aborted> {
+        let caller = self.caller.reauthenticate(authenticator);
+        let caller = caller.await.map_err(Aborted::Store)?;
         let projects = caller.and_then(|caller| caller.readable(self.chosen.as_deref()).ok());
         if projects.as_ref() == Some(&self.projects) {
             Ok(())
         } else {
-            Err(Broken::NotAllowed)
+            Err(Aborted::Forbidden)
         }
     }
 }
 
-/// What the headers of the answer say.
+/// The file that an export writes.
+pub(crate) struct ExportFile {
+    pub(crate) head: Head,
+    pub(crate) encoder: Box<dyn Encoder>,
+}
+
+/// Values of the response headers.
 pub(crate) struct Head {
     format: Format,
-    what: &'static str,
+    content: &'static str,
     began_ms: UnixMs,
 }
 
 impl Head {
-    /// For a file of `what`; `began_ms` is when the first export of a row of them began.
-    pub(crate) fn new(format: Format, what: &'static str, began_ms: UnixMs) -> Self {
+    /// `began_ms` is when the first of a row of exports began that continue each other.
+    pub(crate) fn new(format: Format, content: &'static str, began_ms: UnixMs) -> Self {
         Self {
             format,
-            what,
+            content,
             began_ms,
         }
     }
@@ -92,7 +95,8 @@ impl Head {
             .chars()
             .filter(|c| c.is_ascii_alphanumeric())
             .collect();
-        let name = format!("spindle-{}-{stamp}.{}", self.what, self.format.extension());
+        let extension = self.format.extension();
+        let name = format!("spindle-{}-{stamp}.{extension}", self.content);
         let mut response = body.into_response();
         let headers = response.headers_mut();
         let content_type = HeaderValue::from_static(self.format.content_type());
@@ -113,146 +117,154 @@ impl Head {
     }
 }
 
-/// Reads the first rows, so that what fails before the first byte is an answer of its own, and streams the rest.
+/// Reads the first rows, so that an error before the first byte has its own response, and streams the rest.
 pub(crate) async fn respond(
-    state: &QueryState,
-    asker: Asker,
-    mut source: impl Source,
-    (encoder, head): (Box<dyn Encoder>, Head),
-) -> Result<Response, Refusal> {
-    let mut place = state.exports().take(&asker.caller, head.format.name())?;
-    let first = source.next().await.inspect_err(|_| place.failed())?;
-    let (sender, pieces) = mpsc::channel(PIECES_WAITING);
-    let feeding = feed(
-        (state.clone(), asker),
+    state: &ExportState,
+    grant: ReadGrant,
+    mut source: impl RowSource,
+    ExportFile { head, encoder }: ExportFile,
+) -> Result<Response, ErrorResponse> {
+    let mut permit = state.exports.acquire(&grant.caller, head.format.name())?;
+    let first = source.next().await.inspect_err(|_| permit.failed())?;
+    let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
+    let task = ExportTask {
+        authenticator: state.authenticator.clone(),
+        grant,
         source,
-        encoder,
-        (first, place, sender),
-    );
-    let task = AbortOnDropHandle::new(tokio::spawn(feeding));
-    let feed = Feed {
-        pieces,
-        is_over: false,
-        _task: task,
+        permit,
+        chunks: sender,
     };
-    // Fused: whoever compresses the answer asks once more after the end.
-    let body = Body::from_stream(stream::unfold(feed, Feed::next).fuse());
+    let stream = ExportStream {
+        chunks,
+        is_over: false,
+        _task: AbortOnDropHandle::new(tokio::spawn(task.run(encoder, first))),
+    };
+    // Fused: the compression layer polls again after the end.
+    let body = Body::from_stream(stream::unfold(stream, ExportStream::next).fuse());
     Ok(head.into_response(body))
 }
 
-/// What the task hands over. Without the last one the answer is not whole.
-enum Piece {
+/// A part of the body. Without `End` the export is incomplete.
+enum Chunk {
     Bytes(Bytes),
     End,
 }
 
-struct Feed {
-    pieces: mpsc::Receiver<Piece>,
+struct ExportStream {
+    chunks: mpsc::Receiver<Chunk>,
     is_over: bool,
     _task: AbortOnDropHandle<()>,
 }
 
-impl Feed {
+impl ExportStream {
     async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
         if self.is_over {
             return None;
         }
-        match self.pieces.recv().await {
-            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), self)),
-            Some(Piece::End) => None,
+        match self.chunks.recv().await {
+            Some(Chunk::Bytes(bytes)) => Some((Ok(bytes), self)),
+            Some(Chunk::End) => None,
             None => {
                 self.is_over = true;
-                // The connection is closed without the end of the body: the client sees that something is missing.
-                Some((Err(io::Error::other("the export broke off")), self))
+                // The connection closes before the end of the body, so the client sees that the export is incomplete.
+                Some((Err(io::Error::other("the export is incomplete")), self))
             }
         }
     }
 }
 
-async fn feed(
-    allowed: (QueryState, Asker),
-    source: impl Source,
-    encoder: Box<dyn Encoder>,
-    (first, mut place, sender): (Vec<Row>, Place, mpsc::Sender<Piece>),
-) {
-    match pump(&allowed, source, encoder, (first, &place, &sender)).await {
-        Ok(()) => place.complete(),
-        Err(Broken::Store(error)) => {
-            place.failed();
-            // Logs what happened; there is nobody left to tell.
-            let _ = Refusal::from(error);
-        }
-        Err(Broken::Encoder(error)) => {
-            place.failed();
-            tracing::error!(error.message = %error, "an export could not be encoded");
-        }
-        Err(Broken::NotAllowed) => {
-            place.failed();
-            tracing::info!("an export was ended because its credential is not what it was");
-        }
-        Err(Broken::Stalled) => {
-            tracing::warn!("the client of an export took nothing for a minute and was given up");
-        }
-        Err(Broken::Gone) => {}
-    }
-}
-
-/// Why an export did not come to its end.
-enum Broken {
+/// Why an export ended early.
+enum Aborted {
     Store(StoreError),
     Encoder(io::Error),
-    NotAllowed,
+    Forbidden,
     Stalled,
-    Gone,
+    Disconnected,
 }
 
-async fn pump(
-    (state, asker): &(QueryState, Asker),
-    mut source: impl Source,
-    mut encoder: Box<dyn Encoder>,
-    (mut rows, place, sender): (Vec<Row>, &Place, &mpsc::Sender<Piece>),
-) -> Result<(), Broken> {
-    loop {
-        let is_last = rows.is_empty();
-        place.read(rows.len());
-        // Packing some thousand rows takes tens of milliseconds: not on a thread that serves connections.
-        let encode = tokio::task::spawn_blocking(move || {
-            let mut out = Vec::new();
-            let done = if is_last {
-                encoder.end(&mut out)
-            } else {
-                encoder.rows(rows, &mut out)
-            };
-            done.map(|()| (encoder, out))
-        });
-        let next = async {
-            if is_last {
-                return Ok(Vec::new());
+struct ExportTask<S> {
+    authenticator: Authenticator,
+    grant: ReadGrant,
+    source: S,
+    permit: ExportPermit,
+    chunks: mpsc::Sender<Chunk>,
+}
+
+impl<S: RowSource> ExportTask<S> {
+    async fn run(mut self, encoder: Box<dyn Encoder>, first: Vec<Row>) {
+        match self.stream(encoder, first).await {
+            Ok(()) => self.permit.complete(),
+            Err(Aborted::Store(error)) => {
+                self.permit.failed();
+                // Logs the error; the response has begun already.
+                let _ = ErrorResponse::from(error);
             }
-            asker.may_go_on(state).await?;
-            source.next().await.map_err(Broken::Store)
-        };
-        let (encoded, next) = tokio::join!(encode, next);
-        let encoded = encoded.map_err(|error| Broken::Encoder(io::Error::other(error)))?;
-        let (same, out) = encoded.map_err(Broken::Encoder)?;
-        encoder = same;
-        let mut out = Bytes::from(out);
-        while !out.is_empty() {
-            let piece = out.split_to(out.len().min(PIECE_BYTES));
-            send(sender, Piece::Bytes(piece)).await?;
+            Err(Aborted::Encoder(error)) => {
+                self.permit.failed();
+                tracing::error!(error.message = %error, "an export could not be encoded");
+            }
+            Err(Aborted::Forbidden) => {
+                self.permit.failed();
+                tracing::info!("an export ended because its credential lost the permission");
+            }
+            Err(Aborted::Stalled) => {
+                tracing::warn!("an export ended because its client read nothing for a minute");
+            }
+            Err(Aborted::Disconnected) => {}
         }
-        if is_last {
-            return send(sender, Piece::End).await;
+    }
+
+    async fn stream(
+        &mut self,
+        mut encoder: Box<dyn Encoder>,
+        mut rows: Vec<Row>,
+    ) -> Result<(), Aborted> {
+        loop {
+            let is_last = rows.is_empty();
+            self.permit.read(rows.len());
+            // Encoding some thousand rows takes tens of milliseconds: not on a thread that serves connections.
+            let encode = tokio::task::spawn_blocking(move || {
+                let mut out = Vec::new();
+                let done = if is_last {
+                    encoder.end(&mut out)
+                } else {
+                    encoder.rows(rows, &mut out)
+                };
+                done.map(|()| (encoder, out))
+            });
+            let next = async {
+                match is_last {
+                    true => Ok(Vec::new()),
+                    false => self.next_rows().await,
+                }
+            };
+            let (encoded, next) = tokio::join!(encode, next);
+            let encoded = encoded.map_err(|error| Aborted::Encoder(io::Error::other(error)))?;
+            let (same, out) = encoded.map_err(Aborted::Encoder)?;
+            encoder = same;
+            let mut out = Bytes::from(out);
+            while !out.is_empty() {
+                let chunk = out.split_to(out.len().min(CHUNK_BYTES));
+                send(&self.chunks, Chunk::Bytes(chunk)).await?;
+            }
+            if is_last {
+                return send(&self.chunks, Chunk::End).await;
+            }
+            rows = next?;
         }
-        rows = next?;
+    }
+
+    async fn next_rows(&mut self) -> Result<Vec<Row>, Aborted> {
+        self.grant.check(&self.authenticator).await?;
+        self.source.next().await.map_err(Aborted::Store)
     }
 }
 
-async fn send(sender: &mpsc::Sender<Piece>, piece: Piece) -> Result<(), Broken> {
+async fn send(chunks: &mpsc::Sender<Chunk>, chunk: Chunk) -> Result<(), Aborted> {
     use mpsc::error::SendTimeoutError;
-    match sender.send_timeout(piece, STALL).await {
+    match chunks.send_timeout(chunk, STALLED_AFTER).await {
         Ok(()) => Ok(()),
-        Err(SendTimeoutError::Timeout(_)) => Err(Broken::Stalled),
-        Err(SendTimeoutError::Closed(_)) => Err(Broken::Gone),
+        Err(SendTimeoutError::Timeout(_)) => Err(Aborted::Stalled),
+        Err(SendTimeoutError::Closed(_)) => Err(Aborted::Disconnected),
     }
 }

@@ -1,7 +1,7 @@
-//! CSV by RFC 4180: a header, CRLF, quotes where they are needed; tags as a JSON list, what is not there as nothing.
+//! CSV by RFC 4180: a header, CRLF, quotes where they are needed; tags as a JSON list, missing values empty.
 //!
-//! Text that a spreadsheet would take for a formula gets an apostrophe in front, because rows hold what strangers
-//! wrote; whoever reads the file with a program asks for it raw.
+//! Text that a spreadsheet would execute as a formula gets a leading apostrophe, because rows contain reported text.
+//! `formulas=raw` leaves it as it is.
 
 use std::io;
 use std::io::Write as _;
@@ -11,7 +11,6 @@ use schemas::timestamp::to_text;
 use super::body::Encoder;
 use super::row::{Column, Row, Shape, Value};
 
-/// Writes rows as records.
 pub(crate) struct Csv {
     columns: Vec<Column>,
     is_guarded: bool,

@@ -1,18 +1,17 @@
-//! JSON lines: a run to a line, as the list has it.
+//! JSON lines: each line is a run in the shape of the list.
 
 use std::io;
 
 use super::body::Encoder;
 use super::row::Row;
 
-/// Writes a row to a line.
 pub(crate) struct JsonLines;
 
 impl Encoder for JsonLines {
     fn rows(&mut self, rows: Vec<Row>, out: &mut Vec<u8>) -> io::Result<()> {
         for row in &rows {
             match &row.whole {
-                // The same bytes; a flattened value costs its keys again.
+                // The same bytes as below, without the cost of flattening.
                 None => serde_json::to_writer(&mut *out, &row.run)?,
                 Some(_) => serde_json::to_writer(&mut *out, row)?,
             }

@@ -1,6 +1,6 @@
-//! Parquet: exact decimals, times in UTC milliseconds, tags as a list; row groups of bounded size, packed with zstd.
+//! Parquet: exact decimals, times in UTC milliseconds, tags as a list; row groups of bounded size, compressed with zstd.
 //!
-//! The file's index is at its end, so a file that was cut off is not a file: large exports are fetched in parts with
+//! The index is at the end of the file, so an incomplete file cannot be read: fetch large exports in parts with
 //! `limit`.
 
 use std::io;
@@ -19,14 +19,13 @@ use parquet::schema::parser::parse_message_type;
 use super::body::Encoder;
 use super::row::{Column, Row, Shape, Value};
 
-/// Rows of one row group: readers like large ones, but until it is written a group is in memory.
+/// Rows of one row group: large groups are faster to read, but a group is in memory until it is written.
 const GROUP_ROWS: usize = 20_000;
-/// Bytes of the texts of one row group, for the same reason.
+/// Bytes of the strings of one row group, for the same reason.
 const GROUP_BYTES: usize = 32 << 20;
-/// Smallest and largest values of texts are kept to this length: with whole inputs in them the index would be a copy.
+/// Longest minimum and maximum of strings in the index: with full inputs it would be a copy of the file.
 const STATISTICS_BYTES: usize = 64;
 
-/// Writes rows as row groups.
 pub(crate) struct Parquet {
     columns: Vec<Column>,
     writer: SerializedFileWriter<Vec<u8>>,
@@ -37,8 +36,8 @@ pub(crate) struct Parquet {
 impl Parquet {
     pub(crate) fn new(shape: Shape) -> io::Result<Self> {
         let columns = shape.columns();
-        let schema = parse_message_type(&schema(&columns)).map_err(broken)?;
-        let level = ZstdLevel::try_new(1).map_err(broken)?;
+        let schema = parse_message_type(&schema(&columns)).map_err(parquet_error)?;
+        let level = ZstdLevel::try_new(1).map_err(parquet_error)?;
         let properties = WriterProperties::builder()
             .set_created_by(concat!("spindle ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(Compression::ZSTD(level))
@@ -48,7 +47,7 @@ impl Parquet {
         let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties));
         Ok(Self {
             columns,
-            writer: writer.map_err(broken)?,
+            writer: writer.map_err(parquet_error)?,
             waiting: Vec::new(),
             waiting_bytes: 0,
         })
@@ -58,15 +57,15 @@ impl Parquet {
         let rows = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         if !rows.is_empty() {
-            let mut group = self.writer.next_row_group().map_err(broken)?;
+            let mut group = self.writer.next_row_group().map_err(parquet_error)?;
             for column in &self.columns {
-                let Some(mut writer) = group.next_column().map_err(broken)? else {
-                    return Err(io::Error::other("a column has no place in the schema"));
+                let Some(mut writer) = group.next_column().map_err(parquet_error)? else {
+                    return Err(io::Error::other("the schema has fewer columns than a row"));
                 };
-                write(&mut writer, column.value, &rows).map_err(broken)?;
-                writer.close().map_err(broken)?;
+                write(&mut writer, column.value, &rows).map_err(parquet_error)?;
+                writer.close().map_err(parquet_error)?;
             }
-            group.close().map_err(broken)?;
+            group.close().map_err(parquet_error)?;
         }
         self.drain(out)
     }
@@ -92,12 +91,12 @@ impl Encoder for Parquet {
 
     fn end(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.group(out)?;
-        self.writer.finish().map_err(broken)?;
+        self.writer.finish().map_err(parquet_error)?;
         self.drain(out)
     }
 }
 
-/// What can be long in a row.
+/// Bytes of the unbounded fields of a row.
 fn text_bytes(row: &Row) -> usize {
     let json = |value: &Option<Box<serde_json::value::RawValue>>| {
         value.as_ref().map_or(0, |value| value.get().len())
@@ -148,7 +147,7 @@ fn write(
         }
         Value::MaybeText(read) => {
             let (values, levels) =
-                given(rows.iter().map(read).map(|text| text.map(ByteArray::from)));
+                optional(rows.iter().map(read).map(|text| text.map(ByteArray::from)));
             let column = writer.typed::<ByteArrayType>();
             column.write_batch(&values, Some(&levels), None)?;
         }
@@ -171,7 +170,7 @@ fn write(
         }
         Value::Count(read) => {
             let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-            let (values, levels) = given(rows.iter().map(|row| read(row).map(count)));
+            let (values, levels) = optional(rows.iter().map(|row| read(row).map(count)));
             let column = writer.typed::<Int64Type>();
             column.write_batch(&values, Some(&levels), None)?;
         }
@@ -187,13 +186,13 @@ fn write(
             column.write_batch(&values, None, None)?;
         }
         Value::MaybeTime(read) => {
-            let (values, levels) = given(rows.iter().map(|row| read(row).map(|time| time.0)));
+            let (values, levels) = optional(rows.iter().map(|row| read(row).map(|time| time.0)));
             let column = writer.typed::<Int64Type>();
             column.write_batch(&values, Some(&levels), None)?;
         }
         Value::Length(read) => {
             let seconds = |row| read(row).map(|length| length.0 as f64 / 1000.0);
-            let (values, levels) = given(rows.iter().map(seconds));
+            let (values, levels) = optional(rows.iter().map(seconds));
             let column = writer.typed::<DoubleType>();
             column.write_batch(&values, Some(&levels), None)?;
         }
@@ -206,8 +205,8 @@ fn write(
     Ok(())
 }
 
-/// The values that are there, and for each row whether it has one.
-fn given<T>(all: impl Iterator<Item = Option<T>>) -> (Vec<T>, Vec<i16>) {
+/// The existing values, and the definition level of each row.
+fn optional<T>(all: impl Iterator<Item = Option<T>>) -> (Vec<T>, Vec<i16>) {
     let (mut values, mut levels) = (Vec::new(), Vec::new());
     for value in all {
         levels.push(i16::from(value.is_some()));
@@ -216,6 +215,6 @@ fn given<T>(all: impl Iterator<Item = Option<T>>) -> (Vec<T>, Vec<i16>) {
     (values, levels)
 }
 
-fn broken(error: ParquetError) -> io::Error {
+fn parquet_error(error: ParquetError) -> io::Error {
     io::Error::other(error)
 }

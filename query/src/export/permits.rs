@@ -1,22 +1,21 @@
-//! How many exports run at once, and how they ended.
+//! Permits for concurrent exports, and metrics.
 
 use prometheus::{IntCounterVec, IntGauge, Opts, Registry};
-use schemas::fault::Fault;
+use schemas::api_error::ApiError;
 use store::shares::{Share, ShareBounds, Shares};
 
 use crate::access::Caller;
 use crate::error::no_permit;
 
-/// Exports at once: each holds tens of megabytes and asks the engine for all it can give (X1). Three of them may be of
-/// one project, and two of one credential.
+/// Concurrent exports: each holds tens of megabytes and uses all cores of the engine (X1). One project can have three of
+/// them, one credential two.
 const EXPORTS_AT_ONCE: usize = 6;
-/// Seconds after which a client may ask again when all are taken.
+/// Seconds after which a client can retry.
 const BUSY_RETRY_S: u32 = 15;
 
-/// What is read for: the formats, the report on one, and the items of a dataset.
+/// Label values: the formats, the report of `check=true`, and the items of a dataset.
 const FORMATS: [&str; 6] = ["jsonl", "openai-jsonl", "csv", "parquet", "check", "items"];
 
-/// The places for exports, and their counters.
 #[derive(Clone)]
 pub(crate) struct Exports {
     shares: Shares,
@@ -26,13 +25,12 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    /// Registers the metrics.
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let active = IntGauge::new("spindle_query_exports_active", "Exports under way")?;
+        let active = IntGauge::new("spindle_query_exports_active", "Running exports")?;
         let ended = IntCounterVec::new(
             Opts::new(
                 "spindle_query_exports_total",
-                "Exports that ended, by how: complete, dropped by the client, or failed",
+                "Exports by outcome: complete, dropped by the client, or failed",
             ),
             &["outcome"],
         )?;
@@ -43,7 +41,7 @@ impl Exports {
             ),
             &["format"],
         )?;
-        // All of them are there from the beginning, at zero.
+        // Every series exists from the start, at zero.
         for outcome in ["complete", "dropped", "failed"] {
             ended.with_label_values(&[outcome]);
         }
@@ -61,15 +59,17 @@ impl Exports {
         })
     }
 
-    /// A place for the caller.
-    ///
     /// # Errors
-    /// 429 where the caller's share is used up, 503 where all are taken.
-    pub(crate) fn take(&self, caller: &Caller, format: &'static str) -> Result<Place, Fault> {
+    /// 429 when the caller's share is used up, 503 when all permits are.
+    pub(crate) fn acquire(
+        &self,
+        caller: &Caller,
+        format: &'static str,
+    ) -> Result<ExportPermit, ApiError> {
         let share = self.shares.take_now(&caller.holder());
         let share = share.map_err(|full| no_permit(full, "exports", BUSY_RETRY_S))?;
         self.active.inc();
-        Ok(Place {
+        Ok(ExportPermit {
             exports: self.clone(),
             format,
             outcome: "dropped",
@@ -78,33 +78,32 @@ impl Exports {
     }
 }
 
-/// One export under way. Dropped without a word it counts as one whose client left.
-pub(crate) struct Place {
+/// A running export. Dropped before [`ExportPermit::complete`] and [`ExportPermit::failed`] it counts as dropped by the
+/// client.
+pub(crate) struct ExportPermit {
     exports: Exports,
     format: &'static str,
     outcome: &'static str,
     _share: Share,
 }
 
-impl Place {
-    /// So many more runs were read.
+impl ExportPermit {
+    /// Counts runs that were read.
     pub(crate) fn read(&self, runs: usize) {
         let rows = &self.exports.rows;
         rows.with_label_values(&[self.format]).inc_by(runs as u64);
     }
 
-    /// Everything was handed over.
     pub(crate) fn complete(&mut self) {
         self.outcome = "complete";
     }
 
-    /// It broke.
     pub(crate) fn failed(&mut self) {
         self.outcome = "failed";
     }
 }
 
-impl Drop for Place {
+impl Drop for ExportPermit {
     fn drop(&mut self) {
         self.exports.active.dec();
         let ended = &self.exports.ended;

@@ -1,44 +1,40 @@
-//! A row of an export, and its columns for the formats that have columns.
+//! A row of an export, and its columns for tabular formats.
 
-use schemas::run::{Dollars, Instant, Run, Seconds};
+use schemas::money::Dollars;
+use schemas::run::{Instant, Run, Seconds};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// A run on its way out.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    /// What the list shows of it.
+    /// The fields of the list.
     #[serde(flatten)]
     pub(crate) run: Run,
-    /// What only its events carry, where that was asked for.
+    /// Fields that are stored in the events only, in exports of the dataset.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(crate) whole: Option<Whole>,
 }
 
-/// What the events of a run carry beyond its row.
+/// Fields of a run that are stored in its events only.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Whole {
-    /// Input, any JSON.
     pub(crate) input: Option<Box<RawValue>>,
-    /// Output, any JSON.
     pub(crate) output: Option<Box<RawValue>>,
-    /// Metadata, an object.
+    /// An object.
     pub(crate) metadata: Box<RawValue>,
-    /// Whether it has so many events that input, output and metadata are of a part of them.
+    /// Whether the run has too many events, so that these fields come from a part of them.
     pub(crate) events_truncated: bool,
 }
 
-/// Which columns there are.
+/// Selects the columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Whether rows name their project.
     pub(crate) names_project: bool,
-    /// Whether rows are whole.
     pub(crate) is_whole: bool,
 }
 
 impl Shape {
-    /// The columns, in order.
+    /// In order.
     pub(crate) fn columns(self) -> Vec<Column> {
         let mut columns = Vec::new();
         if self.names_project {
@@ -52,14 +48,13 @@ impl Shape {
     }
 }
 
-/// A column: its name, and how to read its value.
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) value: Value,
 }
 
-/// A value by its type. `Text` and `Time` are always there.
+/// Reads a value of a type. `Text` and `Time` are never missing.
 #[derive(Clone, Copy)]
 pub(crate) enum Value {
     Text(fn(&Row) -> &str),
@@ -82,7 +77,7 @@ const PROJECT: Column = column(
     Value::MaybeText(|row| row.run.project_id.as_deref()),
 );
 
-/// The fields of the list, with the error and the feedback laid out flat.
+/// The fields of the list, with flattened error and feedback.
 const COLUMNS: [Column; 33] = [
     column("run_id", Value::Text(|row| &row.run.run_id)),
     column("app_id", Value::Text(|row| &row.run.app_id)),
@@ -158,7 +153,7 @@ const COLUMNS: [Column; 33] = [
     ),
 ];
 
-/// What only whole rows have: JSON as text.
+/// JSON as text.
 const WHOLE: [Column; 4] = [
     column(
         "input",

@@ -1,80 +1,116 @@
-//! The filter parameters that every read of runs takes, as the OpenAPI document shows them.
-//!
-//! They are read by [`schemas::filter::RunQuery::from_pairs`], which also says what is wrong with them.
+//! The parameters of reads of runs in the OpenAPI document, from their declarations in `schemas`.
 
+use schemas::filter::{
+    CURSOR_CHARS, FILTER_COUNT_MAX, FILTER_NUMBER_MAX, FILTERS, LIMIT_DEFAULT, LIMIT_MAX, Shape,
+    Sort,
+};
+use schemas::limits::{ID_BYTES, NAME_BYTES};
 use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::{
+    ArrayBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type,
+};
 
-/// The run filters. Only documents; nothing makes a value of it.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[allow(
-    dead_code,
-    reason = "documents what schemas::filter reads, which knows nothing of OpenAPI"
-)]
-pub(crate) struct RunFilterParams {
-    /// App
-    #[param(min_length = 1, max_length = 256)]
-    app_id: Option<String>,
-    /// `success`, `error` or `started`
-    #[param(pattern = "^(success|error|started)$")]
-    status: Option<String>,
-    /// Model, exactly
-    #[param(min_length = 1, max_length = 512)]
-    model: Option<String>,
-    /// Agent, exactly
-    #[param(min_length = 1, max_length = 512)]
-    agent: Option<String>,
-    /// Finished runs of at least so many seconds
-    #[param(minimum = 0, maximum = 1000000000)]
-    min_latency_s: Option<f64>,
-    /// Finished runs of at most so many seconds
-    #[param(minimum = 0, maximum = 1000000000)]
-    max_latency_s: Option<f64>,
-    /// Total cost in USD of at least
-    #[param(minimum = 0, maximum = 1000000000)]
-    min_cost: Option<f64>,
-    /// Total cost in USD of at most
-    #[param(minimum = 0, maximum = 1000000000)]
-    max_cost: Option<f64>,
-    /// Any of these tags: repeated or separated by commas; as `tags[]` a comma is part of the tag
-    tags: Option<Vec<String>>,
-    /// All of these tags; written like `tags`
-    tags_all: Option<Vec<String>>,
-    /// User, exactly
-    #[param(min_length = 1, max_length = 512)]
-    user_email: Option<String>,
-    /// Started at or after: ISO 8601 with any offset, a date, or integer milliseconds since 1970
-    from: Option<String>,
-    /// Started at or before: written like `from`; a date means its end
-    to: Option<String>,
-    /// Type: `agent`, `llm`, `tool`, ...
-    #[param(min_length = 1, max_length = 512)]
-    r#type: Option<String>,
-    /// Name, exactly
-    #[param(min_length = 1, max_length = 512)]
-    name: Option<String>,
-    /// Thread
-    #[param(min_length = 1, max_length = 256)]
-    thread_id: Option<String>,
-    /// Children of this run
-    #[param(min_length = 1, max_length = 256)]
-    parent_run_id: Option<String>,
-    /// Runs without (true) or with (false) a parent
-    root: Option<bool>,
-    /// Runs that are (not) saved
-    saved: Option<bool>,
-    /// Runs that have (not) been `started` for more than five minutes
-    stale: Option<bool>,
-    /// `positive`, `negative`, `any` or `none`
-    #[param(pattern = "^(positive|negative|any|none)$")]
-    feedback: Option<String>,
-    /// Value of a metadata key, exactly; up to 16 keys
-    #[param(rename = "metadata.<key>", min_length = 1, max_length = 512)]
-    metadata: Option<String>,
-    /// Text in the name, the error, or the first 160 characters of input and output, whatever its case
-    #[param(min_length = 1, max_length = 512)]
-    q: Option<String>,
-    /// One of the projects the credential reaches; all of them without it
-    #[param(min_length = 1, max_length = 256)]
-    project_id: Option<String>,
+use super::declared::{Limit, Param, query_parameter};
+
+/// The filters of runs and the choice of a project, which [`schemas::filter::RunQuery::from_pairs`] parses.
+pub(crate) struct RunFilterParams;
+
+/// Order and page of the run list, which [`schemas::filter::RunQuery::from_pairs`] parses.
+pub(crate) struct PageParams;
+
+impl IntoParams for RunFilterParams {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let filters = FILTERS.iter().map(|declared| {
+            let name = match declared.shape {
+                Shape::Entries => format!("{}.<key>", declared.name),
+                _ => declared.name.to_owned(),
+            };
+            query_parameter(&name, declared.description, schema_of(declared.shape))
+        });
+        let project = query_parameter(
+            "project_id",
+            "One of the projects that the credential reaches; all of them without it",
+            text(ID_BYTES),
+        );
+        filters.chain([project]).collect()
+    }
+}
+
+impl IntoParams for PageParams {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let sorts = Sort::ALL.map(|(_, name)| name);
+        let pattern = format!("^({})$", sorts.join("|"));
+        let sort = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some(pattern));
+        let order = format!("Order: `{}`; default `{}`", sorts.join("`, `"), sorts[0]);
+        let limit = format!("Largest page size, default {LIMIT_DEFAULT}");
+        let cursor = "`next_cursor` of the previous page, with the same filter and sort";
+        let count = "Whether to count all matching runs, up to 10,000";
+        vec![
+            query_parameter("sort", &order, sort.into()),
+            query_parameter("limit", &limit, Limit::<{ LIMIT_MAX as usize }>::schema()),
+            query_parameter("cursor", cursor, text(CURSOR_CHARS)),
+            query_parameter("count", count, schema_of(Shape::Flag)),
+        ]
+    }
+}
+
+/// Run filters with these names.
+pub(crate) fn filter_parameters(names: &[&str]) -> Vec<Parameter> {
+    let declared = FILTERS
+        .iter()
+        .filter(|declared| names.contains(&declared.name));
+    declared
+        .map(|declared| {
+            query_parameter(
+                declared.name,
+                declared.description,
+                schema_of(declared.shape),
+            )
+        })
+        .collect()
+}
+
+/// The schema of a run filter, for lists of something else with the same parameter.
+pub(crate) fn filter_schema(name: &str) -> Schema {
+    let declared = FILTERS.iter().find(|declared| declared.name == name);
+    schema_of(declared.map_or(Shape::Text(ID_BYTES), |declared| declared.shape))
+}
+
+pub(crate) fn schema_of(shape: Shape) -> Schema {
+    match shape {
+        Shape::Text(max_chars) => text(max_chars),
+        Shape::Entries => text(NAME_BYTES),
+        Shape::Choice(words) => ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some(format!("^({})$", words.join("|"))))
+            .into(),
+        Shape::Flag => ObjectBuilder::new().schema_type(Type::Boolean).into(),
+        Shape::Seconds | Shape::Dollars => ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Double)))
+            .minimum(Some(-(FILTER_NUMBER_MAX as f64)))
+            .maximum(Some(FILTER_NUMBER_MAX as f64))
+            .into(),
+        Shape::Count => ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0))
+            .maximum(Some(FILTER_COUNT_MAX))
+            .into(),
+        Shape::Time => ObjectBuilder::new().schema_type(Type::String).into(),
+        Shape::Tags => ArrayBuilder::new()
+            .items(ObjectBuilder::new().schema_type(Type::String))
+            .into(),
+    }
+}
+
+fn text(max_chars: usize) -> Schema {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(max_chars))
+        .into()
 }

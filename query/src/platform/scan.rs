@@ -1,15 +1,16 @@
-//! Scanning the platform: what is there, how it is, what changed since the last time, what to do.
+//! Platform scans: the health of all services and systems, changes since the last scan, and recommendations.
 //!
-//! The path of a scan: `scanner` asks everything side by side within one bound of time, `health_answer` reads what
-//! services say, `comparison` looks what changed, `advice` says what to do; those three are pure. What a scan found
-//! is kept in the table `scans`.
+//! The path of a scan: `scanner` probes everything concurrently within one time limit, `health_response` assesses
+//! responses, `comparison` finds changes, `advice` makes recommendations; the last three are pure. Scans are stored in the
+//! table `scans`.
 
 mod advice;
 mod comparison;
 mod flight;
-pub(crate) mod health_answer;
+pub(crate) mod health_response;
 pub(crate) mod history;
 mod infrastructure;
+mod integrations;
 mod probe;
 mod provider;
 mod report;
@@ -18,73 +19,72 @@ mod settings;
 pub(crate) mod storage;
 mod tiers;
 
+use api::{ErrorResponse, errors};
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderName;
-use axum::http::header::CACHE_CONTROL;
-use schemas::credential::Role;
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
+use store::Store;
 
 use crate::access::Caller;
-use crate::error::{FaultBody, Refusal};
 use crate::params::Pairs;
-use crate::state::QueryState;
+use crate::ports::Port;
+use crate::ports::infrastructure::Infrastructure;
+use crate::ports::processes::Processes;
+use crate::views::NO_STORE;
 
 pub(crate) use history::{__path_list, __path_one, list, one};
 pub(crate) use report::ScanReport;
-use scanner::Lost;
+use scanner::ScanFailure;
 pub(crate) use scanner::Scanner;
 pub use settings::{AuthProviderConfig, SERVICES_MAX, ScanConfig, ServiceConfig, StorageConfig};
 
-/// What a scan found is true of one moment: nobody keeps it for another.
-const NOT_KEPT: [(HeaderName, &str); 1] = [(CACHE_CONTROL, "no-store")];
+#[derive(Clone)]
+pub(crate) struct ScanState {
+    pub(crate) scanner: Arc<Scanner>,
+    pub(crate) targets: ScanTargets,
+}
+
+/// Targets of a scan beside the configured services.
+#[derive(Clone)]
+pub(crate) struct ScanTargets {
+    pub(crate) store: Store,
+    pub(crate) infrastructure: Port<dyn Infrastructure>,
+    pub(crate) processes: Port<dyn Processes>,
+}
 
 /// Scan the platform
 ///
-/// Asks every service, the infrastructure and the systems of others how they are, side by side and within a bound of
-/// time, and compares with the last scan. What does not answer is `unhealthy` with a reason; what nobody set is
-/// `unknown` and counts in `totalServices` only. Whoever asks while a scan is under way gets what that one finds.
+/// Checks the health of all services, the infrastructure and external systems concurrently within a time limit, and
+/// compares them with the last scan. A system that does not answer is `unhealthy`, with a reason; one without a
+/// configured address is `unknown` and counts in `totalServices` only. A request during a scan gets its result.
 #[utoipa::path(get, path = "/api/platform/discover", operation_id = "discover_platform", tag = "platform",
     responses(
-        (status = 200, description = "What is there and how it is", body = ScanReport,
+        (status = 200, description = "The report", body = ScanReport,
             headers(("Cache-Control" = String, description = "`no-store`"))),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No token, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `operator` or `admin`", body = FaultBody),
-        (status = 500, description = "The scan could not be done at all; `details` says why", body = FaultBody),
-        (status = 503, description = "Credentials cannot be checked now", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::AnyOf<(errors::Common, errors::Scan)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn discover(
-    State(state): State<QueryState>,
+    State(ScanState { scanner, targets }): State<ScanState>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<([(HeaderName, &'static str); 1], Json<ScanReport>), Refusal> {
-    let scanned_by = operator(&caller)?;
+) -> Result<([(HeaderName, &'static str); 1], Json<ScanReport>), ErrorResponse> {
+    caller.operates()?;
     pairs.only([])?;
-    let report = state
-        .scanner()
-        .scan(&state, &scanned_by)
+    let report = scanner
+        .scan(&targets, &caller.audit_name())
         .await
-        .map_err(fault_of)?;
-    Ok((NOT_KEPT, Json(ScanReport::clone(&report))))
+        .map_err(scan_error)?;
+    Ok((NO_STORE, Json(ScanReport::clone(&report))))
 }
 
-/// Who the caller is, if they are an operator.
-fn operator(caller: &Caller) -> Result<String, Fault> {
-    match caller.covers(Role::Operator) {
-        true => Ok(caller.who()),
-        false => Err(Fault::forbidden(
-            "this needs a token with the role `operator` or `admin`",
-        )),
-    }
-}
-
-/// A scan that could not be done at all.
-fn fault_of(lost: Lost) -> Fault {
-    tracing::error!(scan.lost = ?lost, "the platform could not be scanned");
+fn scan_error(failure: ScanFailure) -> ApiError {
+    tracing::error!(scan.failure = ?failure, "the platform could not be scanned");
     let message = "the platform could not be scanned";
-    Fault::new(500, "scan_failed", message).with_details(lost.details().into())
+    ApiError::new(ErrorCode::ScanFailed, message).with_details(failure.details().into())
 }
 
 #[cfg(test)]
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scan_that_cannot_be_done_is_a_500_whose_details_are_a_text() {
-        for lost in [
-            Lost::Ended,
-            Lost::NoClient,
-            Lost::TimedOut(Duration::from_secs(15)),
+    fn a_failed_scan_is_a_500_whose_details_are_a_string() {
+        for failure in [
+            ScanFailure::Ended,
+            ScanFailure::NoClient,
+            ScanFailure::TimedOut(Duration::from_secs(15)),
         ] {
-            let body = serde_json::to_value(fault_of(lost)).unwrap();
+            let body = serde_json::to_value(scan_error(failure)).unwrap();
             assert_eq!(
                 (&body["status"], &body["error"]),
                 (&500.into(), &"scan_failed".into())

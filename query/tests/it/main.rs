@@ -6,21 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
-mod caches;
-mod datasets;
-mod exports;
-mod jobs;
-mod judge;
-mod live;
-mod lunary;
-mod page;
-mod pipeline;
-mod prices;
-mod process;
-mod routes;
-mod scans;
-mod sessions;
-mod threads;
-mod usage;
+mod api;
+mod compat;
+mod pages;
+mod tier;
 
 store::engine_test_child!();

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api_error::ApiError;
 
 const NOW_MS: UnixMs = 1_795_185_741_941;
 
@@ -9,7 +10,7 @@ fn event(run_id: &str) -> Value {
     json!({"name": "llm_end", "run_id": run_id, "timestamp": "2026-11-20T10:00:00.000Z", "output": {"text": "[{\"}"}})
 }
 
-fn run_ids(body: &str) -> Result<Vec<Result<String, &'static str>>, Fault> {
+fn run_ids(body: &str) -> Result<Vec<Result<String, &'static str>>, ApiError> {
     let batch = read(body.as_bytes(), NOW_MS)?;
     Ok(batch
         .slots
@@ -17,7 +18,7 @@ fn run_ids(body: &str) -> Result<Vec<Result<String, &'static str>>, Fault> {
         .map(|slot| {
             slot.event
                 .map(|event| event.run_id.into_owned())
-                .map_err(|fault| fault.code)
+                .map_err(|fault| fault.code.as_str())
         })
         .collect())
 }
@@ -74,7 +75,10 @@ fn lists_in_lists_are_flattened_beyond_what_the_parser_allows() {
     }
     assert_eq!(run_ids("{\"events\":[[],[[],[]]]}").unwrap(), []);
     let too_deep = format!("{{\"events\":{}{}}}", "[".repeat(5000), "]".repeat(5000));
-    assert_eq!(run_ids(&too_deep).unwrap_err().code, "invalid_body");
+    assert_eq!(
+        run_ids(&too_deep).unwrap_err().code.as_str(),
+        "invalid_body"
+    );
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn what_is_not_a_batch_is_refused_as_a_whole() {
         ("\u{feff}{\"events\":[]}", "invalid_json"),
     ] {
         let fault = run_ids(body).expect_err(body);
-        assert_eq!((fault.code, fault.status), (code, 400), "{body}");
+        assert_eq!((fault.code.as_str(), fault.status), (code, 400), "{body}");
     }
     assert_eq!(
         read(b"{\"events\":[\"\xff\"]}", NOW_MS)
@@ -181,8 +185,8 @@ fn what_is_not_a_batch_is_refused_as_a_whole() {
 }
 
 proptest! {
-    /// Cut or changed at any byte, a body is read, refused as a whole, or some of its events are: never a panic, and
-    /// what is read out of it is JSON.
+    /// Cut or changed at any byte, a body is parsed, rejected as a whole, or some of its events are: never a panic, and
+    /// every event is JSON.
     #[test]
     fn damage_at_any_byte_is_survived(at in 0usize..400, byte in any::<u8>(), cut in any::<bool>()) {
         let body = json!({"events": [event("a"), [event("b\u{e9}\"")], event("c")], "x": 1}).to_string();
@@ -199,7 +203,7 @@ proptest! {
         }
     }
 
-    /// The reader agrees with a plain parser about which bodies are batches and what is in them.
+    /// It agrees with a plain parser about which bodies are batches and about their contents.
     #[test]
     fn it_reads_what_a_plain_parser_reads(text in "(\\{\"events\":)?[\\[\\]{},:\" a17]{0,30}\\}?") {
         let plain: Option<Value> = serde_json::from_str(&text).ok();
@@ -209,7 +213,7 @@ proptest! {
                 let read: Vec<Value> = batch.slots.iter().map(|slot| serde_json::from_str(slot.raw).unwrap()).collect();
                 prop_assert_eq!(read, flat);
             }
-            Err(fault) if fault.code == "invalid_json" => prop_assert!(plain.is_none()),
+            Err(fault) if fault.code.as_str() == "invalid_json" => prop_assert!(plain.is_none()),
             Err(_) => {
                 let text_of_events = plain.as_ref().map(|value| value["events"].is_array());
                 prop_assert!(text_of_events != Some(true) || text.matches("events").count() > 1);

@@ -6,24 +6,24 @@ use super::fields::Fields;
 use super::message::OldChat;
 use super::values::{self, Named, as_text, lookup};
 use super::{
-    Custom, Event, FieldFault, Judgement, Message, Signs, Tokens, effect, judgement, message,
-    run_name_of,
+    Custom, Dialect, Event, EventFeedback, FieldFault, Message, Signs, Tokens, effect, feedback,
+    message, run_name_of,
 };
+use crate::api_error::EventCode;
 use crate::timestamp::UnixMs;
 
-/// Reads an event of either dialect.
 pub(crate) fn read(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFault> {
     if fields.is_no_object {
-        return Err(FieldFault::new("not_an_object", " must be an object").trimmed());
+        return Err(FieldFault::new(EventCode::NotAnObject, " must be an object").trimmed());
     }
     if fields.has_too_many {
         let rest = format!(
             "(event) has more than {} fields",
             crate::limits::EVENT_FIELDS
         );
-        return Err(FieldFault::new("too_long", rest));
+        return Err(FieldFault::new(EventCode::TooLong, rest));
     }
-    // The old clients write `runId`; what they send without a run still shows by `event`.
+    // The old clients send `runId`; their events without a run are recognizable by `event`.
     if fields.run_id.is_none() && (fields.old_run_id.is_some() || fields.old_event.is_some()) {
         read_old(fields, now_ms)
     } else {
@@ -32,15 +32,16 @@ pub(crate) fn read(fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, Fiel
 }
 
 impl FieldFault {
-    /// For a fault of the event itself, whose sentence does not go on with a field.
+    /// For a fault of the event itself, whose sentence does not continue with a field.
     fn trimmed(mut self) -> Self {
         self.rest = format!("(event){}", self.rest);
         self
     }
 }
 
-/// What the names of the two dialects resolve to before the rest is read.
+/// Fields that the two dialects name differently.
 struct Naming<'a> {
+    dialect: Dialect,
     name: Cow<'a, str>,
     custom: Option<Custom>,
     run_name: Option<Cow<'a, str>>,
@@ -51,13 +52,13 @@ struct Naming<'a> {
     app: Named<'a>,
     thread_id: Option<Cow<'a, str>>,
     message: Option<Message<'a>>,
-    judgement: Option<Judgement<'a>>,
-    /// Who the user is where no address is given.
+    feedback: Option<EventFeedback<'a>>,
+    /// The user if there is no address.
     user_id: Named<'a>,
 }
 
 impl<'a> Fields<'a> {
-    /// Keeps what means nothing in this event like every other unknown field.
+    /// Keeps fields without a meaning in this event, like unknown ones.
     fn set_aside<const N: usize>(&mut self, fields: [Named<'a>; N]) {
         for (name, value) in fields {
             self.others
@@ -80,7 +81,7 @@ fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
     ];
     fields.set_aside(names_of_the_other_dialect);
     let name = values::name(("name", fields.name))?
-        .ok_or_else(|| FieldFault::new("missing_field", "name is required"))?;
+        .ok_or_else(|| FieldFault::new(EventCode::MissingField, "name is required"))?;
     let custom = match name.as_ref() {
         "saved" => Some(Custom::Saved),
         "unsaved" => Some(Custom::Unsaved),
@@ -92,14 +93,14 @@ fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
     let content = ("content", fields.content.take());
     let rating = ("rating", fields.rating.take());
     let comment = ("comment", fields.comment.take());
-    let (mut message, mut judgement) = (None, None);
+    let (mut message, mut feedback) = (None, None);
     match custom {
         Some(Custom::Chat) => {
             message = Some(message::own(role, content)?);
             fields.set_aside([rating, comment]);
         }
         Some(Custom::Feedback) => {
-            judgement = Some(judgement::own(rating, comment)?);
+            feedback = Some(feedback::own(rating, comment)?);
             fields.set_aside([role, content]);
         }
         _ => fields.set_aside([role, content, rating, comment]),
@@ -109,6 +110,7 @@ fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
         Cow::Owned(name) => Cow::Owned(run_name_of(name).to_owned()),
     };
     let naming = Naming {
+        dialect: Dialect::Documented,
         custom,
         run_name: Some(run_name),
         kind: values::name(("type", fields.kind))?,
@@ -118,7 +120,7 @@ fn read_own(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
         app: ("app_id", fields.app_id),
         thread_id: values::id(("thread_id", fields.thread_id))?,
         message,
-        judgement,
+        feedback,
         user_id: ("userId", None),
         name,
     };
@@ -143,7 +145,7 @@ fn read_old(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
         (Some(kind), Some(event)) => (format!("{kind}_{event}").into(), None),
         _ => {
             return Err(FieldFault::new(
-                "missing_field",
+                EventCode::MissingField,
                 "type and event are required beside runId",
             ));
         }
@@ -158,7 +160,7 @@ fn read_old(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
     let old_message = ("message", fields.old_message.take());
     let old_feedback = ("feedback", fields.old_feedback.take());
     let old_extra = ("extra", fields.old_extra.take());
-    let (mut message, mut judgement, mut parent_as_thread) = (None, None, None);
+    let (mut message, mut feedback, mut parent_as_thread) = (None, None, None);
     match custom {
         Some(Custom::Chat) => {
             message = message::old(OldChat {
@@ -167,32 +169,33 @@ fn read_old(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
                 output: fields.output,
                 is_end: event.as_deref() == Some("end"),
             });
-            judgement = old_feedback.1.and_then(judgement::old);
-            // Where these clients name a thread, they name it as the message's parent.
+            feedback = old_feedback.1.and_then(feedback::old);
+            // These clients name a message's thread as its parent.
             parent_as_thread = fields.old_parent_run_id;
             fields.set_aside([old_extra]);
         }
         Some(Custom::Feedback) => {
-            judgement = [old_feedback.1, old_extra.1]
+            feedback = [old_feedback.1, old_extra.1]
                 .into_iter()
                 .flatten()
-                .find_map(judgement::old);
+                .find_map(feedback::old);
             fields.set_aside([old_message]);
         }
         _ => fields.set_aside([old_message, old_feedback, old_extra]),
     }
-    // What an old client calls the name of a model call is the model it asked for.
+    // The name of a model call is, in old clients, the requested model.
     let asked_model = if kind.as_deref() == Some("llm") {
         run_name.clone()
     } else {
         None
     };
-    // The id these clients give a user is nearly always there, the address seldom. Below the root of a trace an id alone
-    // would hide the address that the root has; and an end may name another id than the start.
+    // These clients nearly always send a user's id, and seldom the address. Below the root of a trace an id alone would
+    // hide the root's address; and an end may name another id than the start.
     let is_root = values::parent_id(("parentRunId", fields.old_parent_run_id))?.is_none();
     let names_user = custom == Some(Custom::Chat) || (is_root && event.as_deref() == Some("start"));
     let user_id = fields.old_user_id.filter(|_| names_user);
     let naming = Naming {
+        dialect: Dialect::Llmonitor,
         user_id: ("userId", user_id),
         name,
         custom,
@@ -207,7 +210,7 @@ fn read_old(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
             given => given,
         },
         message,
-        judgement,
+        feedback,
     };
     let usage = values::object(("tokensUsage", fields.old_tokens))?;
     let tokens = Tokens {
@@ -220,16 +223,23 @@ fn read_old(mut fields: Fields<'_>, now_ms: UnixMs) -> Result<Event<'_>, FieldFa
     finish(fields, naming, tokens, now_ms)
 }
 
-/// What both dialects have in common.
+/// Fields that both dialects have.
 fn finish<'a>(
     fields: Fields<'a>,
     naming: Naming<'a>,
     tokens: Tokens,
     now_ms: UnixMs,
 ) -> Result<Event<'a>, FieldFault> {
-    let run_id = values::id(naming.run_id)?.ok_or_else(|| {
-        FieldFault::new("missing_field", format!("{} is required", naming.run_id.0))
-    })?;
+    let is_own_message =
+        naming.dialect == Dialect::Documented && naming.custom == Some(Custom::Chat);
+    let run_id = match values::id(naming.run_id)? {
+        Some(run_id) => run_id,
+        None if is_own_message => Cow::Borrowed(""),
+        None => {
+            let rest = format!("{} is required", naming.run_id.0);
+            return Err(FieldFault::new(EventCode::MissingField, rest));
+        }
+    };
     let (timestamp_ms, microsecond) = values::moment(fields.timestamp, now_ms)?;
     let metadata = values::object(("metadata", fields.metadata))?;
     let in_metadata = |name: &'static str, key: &str| (name, lookup(&metadata, key));
@@ -237,25 +247,31 @@ fn finish<'a>(
     let status = values::text(("status", fields.status), crate::limits::NAME_BYTES)?;
     if !matches!(status.as_deref(), None | Some("success" | "error")) {
         return Err(FieldFault::new(
-            "invalid_value",
+            EventCode::InvalidValue,
             "status must be \"success\" or \"error\"",
         ));
     }
+    // Metadata is free-form: a value of another type there never rejects the event.
+    let mut warnings = Vec::new();
     let app = match values::id(naming.app)? {
-        None => values::id(in_metadata("metadata.app_id", "app_id"))?,
+        None => {
+            let app = values::id(in_metadata("metadata.app_id", "app_id"));
+            values::usable("metadata.app_id", app, &mut warnings)
+        }
         app => app,
     };
     let agent = match values::name(("agent", fields.agent))? {
-        // Metadata is free-form: a value of another type there is simply not an agent's name.
-        None => lookup(&metadata, "agent")
-            .and_then(as_text)
-            .filter(|text| is_name(text)),
+        None => {
+            let agent = values::name(in_metadata("metadata.agent", "agent"));
+            values::usable("metadata.agent", agent, &mut warnings)
+        }
         agent => agent,
     };
     let user_email = match values::name(("user_email", fields.user_email))? {
-        None => lookup(&metadata, "user_email")
-            .and_then(as_text)
-            .filter(|text| is_name(text)),
+        None => {
+            let user = values::name(in_metadata("metadata.user_email", "user_email"));
+            values::usable("metadata.user_email", user, &mut warnings)
+        }
         user => user,
     };
     let user_email = user_email
@@ -265,11 +281,11 @@ fn finish<'a>(
         })
         .or_else(|| naming.user_id.1.and_then(values::as_label))
         .filter(|text| is_name(text));
-    let mut tags = values::tags(("tags", fields.tags))?;
-    tags.extend(values::tags(("threadTags", fields.old_thread_tags))?);
-    if lookup(&metadata, "tags").is_some_and(|value| value.get().starts_with('[')) {
-        tags.extend(values::tags(in_metadata("metadata.tags", "tags"))?);
-    }
+    let mut tags = values::tags(("tags", fields.tags), &mut warnings)?;
+    let thread_tags = ("threadTags", fields.old_thread_tags);
+    tags.extend(values::tags(thread_tags, &mut warnings)?);
+    let metadata_tags = in_metadata("metadata.tags", "tags");
+    tags.extend(values::usable_tags(metadata_tags, &mut warnings));
     let effect = effect(
         &naming.name,
         Signs {
@@ -281,7 +297,7 @@ fn finish<'a>(
         },
     );
     let mut others = fields.others;
-    // Kept for whoever reads the run, though they mean nothing to Spindle.
+    // Kept for readers of the run, though Spindle does not interpret them.
     let user = [
         ("userId", fields.old_user_id),
         ("userProps", fields.old_user_properties),
@@ -290,6 +306,7 @@ fn finish<'a>(
         others.extend(value.map(|value| (Cow::Borrowed(name), value)));
     }
     Ok(Event {
+        dialect: naming.dialect,
         name: naming.name,
         custom: naming.custom,
         app,
@@ -311,10 +328,11 @@ fn finish<'a>(
         user_email,
         thread_id: naming.thread_id,
         message: naming.message,
-        judgement: naming.judgement,
+        feedback: naming.feedback,
         tags,
         metadata,
         others,
+        warnings,
     })
 }
 

@@ -1,7 +1,7 @@
-//! The fields of an event as they stand in the JSON, each still unread.
+//! The fields of an event in the JSON, not yet parsed.
 //!
-//! One pass over the event's bytes finds where each value begins and ends; only then are the few that matter read.
-//! So a value of the wrong type is that event's fault, not the batch's.
+//! One pass over the event's bytes finds the range of each value; only then are the relevant ones parsed. So a value of
+//! the wrong type is the event's fault, not the batch's.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,14 +17,13 @@ pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 macro_rules! fields {
     ($($field:ident = $($key:literal)|+),+ $(,)?) => {
-        /// The raw value of each known field of either dialect, `null` left out.
+        /// The raw value of each known field of either dialect, without `null` values.
         #[derive(Clone, Debug, Default)]
         pub struct Fields<'a> {
             $(pub(crate) $field: Option<&'a RawValue>,)+
             pub(crate) others: Vec<(Cow<'a, str>, &'a RawValue)>,
-            /// There were more unknown fields than are kept.
+            /// The event has more unknown fields than are kept.
             pub(crate) has_too_many: bool,
-            /// It was no JSON object at all.
             pub(crate) is_no_object: bool,
         }
 
@@ -65,7 +64,7 @@ fields! {
     user_email = "user_email",
     agent = "agent",
     thread_id = "thread_id",
-    // What only chat and feedback mean something by.
+    // Fields of chat and feedback only.
     role = "role",
     content = "content",
     rating = "rating",

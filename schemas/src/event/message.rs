@@ -1,8 +1,10 @@
-//! What a chat event says, in both dialects.
+//! The message of a chat event, in both dialects.
 //!
-//! The interface's own dialect is strict. The old clients are taken as they are: the message stands in `message`, or
-//! the question in `input` of a `start` and the answer in `output` of an `end`; what says nothing is no message.
+//! Spindle's own dialect is strict. Old clients' events are accepted as they are: the message is in `message`, or the
+//! question in `input` of a `start` and the answer in `output` of an `end`; an event without any of these has no
+//! message.
 
+use crate::api_error::EventCode;
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
@@ -10,41 +12,41 @@ use serde_json::value::RawValue;
 use super::values::{self, Named, as_text, lookup};
 use super::{FieldFault, Message};
 
-/// The message of a chat event of the interface's own shape.
+/// The message of a chat event in Spindle's own dialect.
 pub(crate) fn own<'a>(role: Named<'a>, content: Named<'a>) -> Result<Message<'a>, FieldFault> {
     const ROLES: &str = "\"user\" or \"assistant\"";
     let role = match values::name(role)? {
         Some(role) if matches!(role.as_ref(), "user" | "assistant") => role,
         Some(_) => {
             let rest = format!("role must be {ROLES}");
-            return Err(FieldFault::new("invalid_value", rest));
+            return Err(FieldFault::new(EventCode::InvalidValue, rest));
         }
         None => {
             let rest = format!("role is required: {ROLES}");
-            return Err(FieldFault::new("missing_field", rest));
+            return Err(FieldFault::new(EventCode::MissingField, rest));
         }
     };
     let content = content
         .1
-        .ok_or_else(|| FieldFault::new("missing_field", "content is required"))?;
-    // Empty text is a message: somebody said nothing.
+        .ok_or_else(|| FieldFault::new(EventCode::MissingField, "content is required"))?;
+    // Empty text is a valid message.
     let content = as_text(content)
-        .ok_or_else(|| FieldFault::new("wrong_type", "content must be a string"))?;
+        .ok_or_else(|| FieldFault::new(EventCode::WrongType, "content must be a string"))?;
     Ok(Message { role, content })
 }
 
-/// What a chat event of an old client may hold its message in.
+/// Fields of an old client's chat event that may contain the message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OldChat<'a> {
     /// `message`: `{role, content}`.
     pub(crate) message: Option<&'a RawValue>,
     pub(crate) input: Option<&'a RawValue>,
     pub(crate) output: Option<&'a RawValue>,
-    /// Whether the event closes: then it is the answer.
+    /// Whether the event closes, which makes it the answer.
     pub(crate) is_end: bool,
 }
 
-/// The message of a chat event of an old client, if it says anything.
+/// The message of an old client's chat event.
 pub(crate) fn old(chat: OldChat<'_>) -> Option<Message<'_>> {
     if let Some(message) = chat.message {
         return said(message, "user");
@@ -62,8 +64,8 @@ pub(crate) fn old(chat: OldChat<'_>) -> Option<Message<'_>> {
     said(value, role)
 }
 
-/// A message as any of these clients writes one: text, an object with role and content, or something else, which is
-/// then shown as its JSON text.
+/// A message in any of these clients' formats: text, an object with role and content, or another value, which is shown
+/// as its JSON text.
 fn said<'a>(value: &'a RawValue, usual_role: &'static str) -> Option<Message<'a>> {
     let pairs = if value.get().starts_with('{') {
         values::object(("message", Some(value))).unwrap_or_default()
@@ -78,7 +80,7 @@ fn said<'a>(value: &'a RawValue, usual_role: &'static str) -> Option<Message<'a>
         .into_iter()
         .any(|key| pairs.iter().any(|(name, _)| name == key));
     let content = if has_a_messages_shape {
-        // A model that only calls tools says nothing else.
+        // A model that only calls tools has no other content.
         ["content", "text", "tool_calls", "refusal"]
             .into_iter()
             .find_map(|key| lookup(&pairs, key))?
@@ -91,7 +93,7 @@ fn said<'a>(value: &'a RawValue, usual_role: &'static str) -> Option<Message<'a>
     })
 }
 
-/// `ai` is what early clients call the assistant; the other words are those of the frameworks they carry.
+/// `ai` is the early clients' name of the assistant; the other words come from the frameworks that they report.
 fn known_role(role: Cow<'_, str>) -> Cow<'_, str> {
     match role.as_ref() {
         "ai" | "bot" | "model" => Cow::Borrowed("assistant"),

@@ -1,14 +1,18 @@
-//! What a query string means, and what it must not.
+//! Valid and invalid query strings.
 
 use proptest::prelude::*;
 
-use super::*;
+use rust_decimal::Decimal;
 
-fn read(pairs: &[(&str, &str)]) -> Result<RunQuery, Fault> {
+use super::*;
+use crate::api_error::ApiError;
+use crate::fold::RunStatus;
+
+fn read(pairs: &[(&str, &str)]) -> Result<RunQuery, ApiError> {
     RunQuery::from_pairs(pairs.iter().copied())
 }
 
-fn refused(pairs: &[(&str, &str)]) -> Fault {
+fn refused(pairs: &[(&str, &str)]) -> ApiError {
     let fault = read(pairs).expect_err("refused");
     assert_eq!(fault.status, 400, "{fault:?}");
     fault
@@ -48,6 +52,10 @@ fn every_parameter_is_read() {
         ("thread_id", "th"),
         ("parent_run_id", "p"),
         ("root", "true"),
+        ("has_parent", "false"),
+        ("min_tokens", "0"),
+        ("max_tokens", "1000000000000"),
+        ("error", "Timeout"),
         ("saved", "false"),
         ("stale", "1"),
         ("feedback", "none"),
@@ -66,7 +74,7 @@ fn every_parameter_is_read() {
         RunQuery {
             filter: RunFilter {
                 app_id: owned("a"),
-                status: Some(Status::Error),
+                status: Some(RunStatus::Error),
                 model: owned("m"),
                 agent: owned("g"),
                 user_email: owned("u@example.com"),
@@ -75,11 +83,15 @@ fn every_parameter_is_read() {
                 thread_id: owned("th"),
                 parent_run_id: owned("p"),
                 root: Some(true),
+                has_parent: Some(false),
+                min_tokens: Some(0),
+                max_tokens: Some(1_000_000_000_000),
+                error: owned("Timeout"),
                 saved: Some(false),
                 stale: Some(true),
                 feedback: Some(FeedbackFilter::None),
-                min_latency_ms: Some(500),
-                max_latency_ms: Some(10_000),
+                min_latency_s: Some(Decimal::new(5, 1)),
+                max_latency_s: Some(Decimal::new(10, 0)),
                 min_cost: Some(Decimal::new(1, 18)),
                 max_cost: Some(Decimal::new(25, 1)),
                 tags: ["p,q", "x", "y", "z"].map(str::to_owned).to_vec(),
@@ -101,7 +113,7 @@ fn every_parameter_is_read() {
 #[test]
 fn unknown_parameters_are_named_all_at_once() {
     let fault = refused(&[("colour", "red"), ("limit", "5"), ("statuss", "error")]);
-    assert_eq!(fault.code, "unknown_parameter");
+    assert_eq!(fault.code.as_str(), "unknown_parameter");
     assert_eq!(
         fault.message,
         "unknown query parameter: `colour`, `statuss`"
@@ -109,9 +121,21 @@ fn unknown_parameters_are_named_all_at_once() {
 }
 
 #[test]
+fn a_bad_limit_is_an_error_with_its_bounds_and_the_value() {
+    for value in ["0", "1001", "-1", "ten"] {
+        let error = refused(&[("limit", value)]);
+        let message = format!("limit must be between 1 and 1000, got {value}");
+        assert_eq!(
+            (error.code.as_str(), error.message),
+            ("invalid_parameter", message)
+        );
+    }
+}
+
+#[test]
 fn a_bad_value_is_refused_with_parameter_value_and_what_is_allowed() {
     let fault = refused(&[("status", "done")]);
-    assert_eq!(fault.code, "invalid_parameter");
+    assert_eq!(fault.code.as_str(), "invalid_parameter");
     assert_eq!(
         fault.message,
         "`status` cannot be `done`; allowed: success, error, started"
@@ -120,14 +144,15 @@ fn a_bad_value_is_refused_with_parameter_value_and_what_is_allowed() {
         ("min_latency_s", "NaN"),
         ("max_latency_s", "inf"),
         ("min_cost", "infinity"),
-        ("max_cost", "-1"),
+        ("max_cost", "-1e10"),
         ("min_cost", "1e300"),
         ("min_cost", ""),
         ("min_cost", "1,5"),
-        ("limit", "0"),
-        ("limit", "1001"),
-        ("limit", "-1"),
-        ("limit", "ten"),
+        ("min_tokens", "-1"),
+        ("min_tokens", "1.5"),
+        ("max_tokens", "1000000000001"),
+        ("has_parent", "maybe"),
+        ("error", ""),
         ("sort", "cost"),
         ("root", "yes"),
         ("feedback", "good"),
@@ -154,6 +179,7 @@ fn a_bound_above_its_counterpart_is_refused() {
     for pairs in [
         [("min_latency_s", "2"), ("max_latency_s", "1.999")],
         [("min_cost", "0.2"), ("max_cost", "0.1")],
+        [("min_tokens", "11"), ("max_tokens", "10")],
         [
             ("from", "2026-11-20T10:00:00Z"),
             ("to", "2026-11-20T10:00:00.999+00:30"),
@@ -204,22 +230,24 @@ fn a_bare_date_means_its_first_moment_in_from_and_its_last_in_to() {
 }
 
 #[test]
-fn bounds_finer_than_what_is_stored_are_rounded_inwards() {
+fn bounds_are_compared_as_given_also_where_nothing_so_fine_is_stored() {
     let filter = read(&[
-        ("min_latency_s", "0.0001"),
-        ("max_latency_s", "0.0019"),
-        ("min_cost", "5e-324"),
+        ("min_latency_s", "0.1001"),
+        ("max_latency_s", "0.1004"),
+        ("min_cost", "-1"),
+        ("max_cost", "5e-324"),
     ])
     .unwrap()
     .filter;
     assert_eq!(
-        (filter.min_latency_ms, filter.max_latency_ms),
-        (Some(1), Some(1))
+        (filter.min_latency_s, filter.max_latency_s),
+        (Some(Decimal::new(1001, 4)), Some(Decimal::new(1004, 4)))
     );
-    assert_eq!(filter.min_cost, Some(Decimal::new(1, 18)));
+    assert_eq!(filter.min_cost, Some(Decimal::NEGATIVE_ONE));
     assert_eq!(
-        read(&[("max_cost", "5e-324")]).unwrap().filter.max_cost,
-        Some(Decimal::ZERO)
+        filter.max_cost,
+        Some(Decimal::new(1, Decimal::MAX_SCALE)),
+        "above nothing"
     );
 }
 
@@ -264,6 +292,10 @@ fn the_fingerprint_follows_the_question_and_not_the_page() {
         &[("model", "m"), ("tags", "a,b"), ("sort", "started_at")],
         &[("model", "m"), ("tags", "a,b"), ("project_id", "p")],
         &[("model", "m"), ("tags", "a,b"), ("root", "false")],
+        &[("model", "m"), ("tags", "a,b"), ("has_parent", "true")],
+        &[("model", "m"), ("tags", "a,b"), ("min_tokens", "1")],
+        &[("model", "m"), ("tags", "a,b"), ("max_tokens", "1")],
+        &[("model", "m"), ("tags", "a,b"), ("error", "m")],
     ] {
         assert_ne!(base, of(other), "{other:?}");
     }

@@ -5,19 +5,18 @@ use rust_decimal::Decimal;
 use super::CostStatus;
 use crate::price::{PriceTable, Usage};
 
-/// A run's own cost.
+/// Without the cost of its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// USD.
     pub amount: Decimal,
-    /// Why it is that.
     pub status: CostStatus,
-    /// Whether the split of the tokens had to be guessed.
+    /// Whether the split of the tokens had to be estimated.
     pub is_estimated: bool,
 }
 
 impl Cost {
-    /// No cost, and why.
+    /// No cost, with the reason.
     pub fn none(status: CostStatus) -> Self {
         Self {
             amount: Decimal::ZERO,
@@ -26,7 +25,7 @@ impl Cost {
         }
     }
 
-    /// What the client says it cost.
+    /// The cost from the client.
     pub fn provided(amount: Decimal) -> Self {
         Self {
             amount,
@@ -35,7 +34,26 @@ impl Cost {
         }
     }
 
-    /// The cost of a run of this type (`llm`, ...) for which the client gave none.
+    /// The cost of both. Where only one of them has a price, the sum is `priced`.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        use CostStatus::{Priced, Provided, UnpricedModel};
+        let either = [self.status, other.status];
+        let status = if self.status == other.status {
+            self.status
+        } else if either.contains(&Priced) || either.contains(&Provided) {
+            Priced
+        } else {
+            UnpricedModel
+        };
+        Self {
+            amount: self.amount.saturating_add(other.amount),
+            status,
+            is_estimated: self.is_estimated || other.is_estimated,
+        }
+    }
+
+    /// The cost of a run of this type (`llm`, ...) for which the client sent none.
     pub fn of(kind: &str, usage: Usage<'_>, prices: &PriceTable) -> Self {
         if kind != "llm" {
             return Self::none(CostStatus::NotLlm);

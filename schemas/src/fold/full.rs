@@ -1,4 +1,4 @@
-//! The same fold with everything the events carry: for the view of one run, from its events.
+//! The fold with the full content of the events, for the view of one run.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,18 @@ pub struct FullRun {
     others: BTreeMap<Box<str>, Last<Box<str>>>,
 }
 
-/// An error with everything that was reported of it.
+/// An error with everything that was reported.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FullError {
-    /// Its kind.
+    /// The type of the error.
     pub name: Option<Box<str>>,
-    /// What it says.
     pub message: Box<str>,
-    /// Where it came from.
+    /// The stack trace.
     pub stack: Option<Box<str>>,
 }
 
 impl FullRun {
-    /// Folds one event in; like [`RunState::apply`], in any order and any number of times.
+    /// Folds one event in, like [`RunState::apply`], in any order and any number of times.
     pub fn apply(&mut self, event: &Event<'_>, id: EventId) {
         self.state.apply(event, id);
         if event.custom.is_some() {
@@ -64,27 +63,26 @@ impl FullRun {
         &self.state
     }
 
-    /// The input's JSON.
+    /// JSON.
     pub fn input(&self) -> Option<&str> {
         self.input.get().map(AsRef::as_ref)
     }
 
-    /// The output's JSON.
+    /// JSON.
     pub fn output(&self) -> Option<&str> {
         self.output.get().map(AsRef::as_ref)
     }
 
-    /// What went wrong.
     pub fn error(&self) -> Option<&FullError> {
         self.error.get()
     }
 
-    /// Metadata: each key with its JSON.
+    /// Each key with its JSON.
     pub fn metadata(&self) -> impl Iterator<Item = (&str, &str)> {
         pairs(&self.metadata)
     }
 
-    /// Fields of no known meaning: each key with its JSON.
+    /// Unknown fields: each key with its JSON.
     pub fn others(&self) -> impl Iterator<Item = (&str, &str)> {
         pairs(&self.others)
     }

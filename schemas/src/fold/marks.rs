@@ -1,7 +1,7 @@
-//! What people say of a run: saved or not, and the newest judgement.
+//! Marks that users set on a run: saved or not, and the newest feedback.
 //!
-//! Marks may come before their run, so they are part of its state without being part of its life: a run that has
-//! nothing but marks is one that was never seen.
+//! Marks may arrive before their run, so they are part of its state without making it exist: a run with nothing but
+//! marks was never seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,42 +9,38 @@ use super::{Last, Stamp, cut_at};
 use crate::event::{Custom, Event, Rating};
 use crate::timestamp::UnixMs;
 
-/// Bytes of a comment on a run's row. The history of feedback has it whole.
+/// Bytes of a comment in a run's row. The history of feedback has the full comment.
 const COMMENT_BYTES: usize = 2048;
 
-/// The marks on one run; a join-semilattice like the state it belongs to.
+/// The marks on one run; a join-semilattice like the state that contains it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Marks {
     first_ms: Option<UnixMs>,
     saved: Last<bool>,
-    feedback: Last<Feedback>,
+    feedback: Last<StoredFeedback>,
 }
 
-/// The newest judgement.
+/// The newest feedback in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Feedback {
+pub(super) struct StoredFeedback {
     rating: Rating,
     comment: Box<str>,
 }
 
-/// The newest judgement on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict<'a> {
-    /// How it was found.
+pub struct LatestFeedback<'a> {
     pub rating: Rating,
-    /// In words, cut to a bound; empty for none.
+    /// Cut to a bound; empty for none.
     pub comment: &'a str,
-    /// When.
     pub at_ms: UnixMs,
 }
 
-/// Whether an event of this kind leaves a mark on its run.
+/// Whether an event of this kind sets a mark on its run.
 pub fn is_mark(custom: Custom) -> bool {
     matches!(custom, Custom::Saved | Custom::Unsaved | Custom::Feedback)
 }
 
 impl Marks {
-    /// Folds one custom event in.
     pub(super) fn apply(&mut self, custom: Custom, event: &Event<'_>, stamp: Stamp) {
         let at = event.timestamp_ms;
         self.first_ms = Some(self.first_ms.map_or(at, |first| first.min(at)));
@@ -52,14 +48,14 @@ impl Marks {
             Custom::Saved => self.saved.offer(stamp, || true),
             Custom::Unsaved => self.saved.offer(stamp, || false),
             Custom::Feedback => {
-                let judgement = event.judgement.as_ref();
-                // Words alone are kept in the history; they do not take a rating back.
-                let rated = judgement.and_then(|judgement| Some((judgement, judgement.rating?)));
+                let feedback = event.feedback.as_ref();
+                // A comment alone is kept in the history; it does not undo a rating.
+                let rated = feedback.and_then(|feedback| Some((feedback, feedback.rating?)));
                 self.feedback
-                    .offer_some(stamp, rated, |(judgement, rating)| Feedback {
+                    .offer_some(stamp, rated, |(feedback, rating)| StoredFeedback {
                         rating,
                         comment: cut_at(
-                            judgement.comment.as_deref().unwrap_or_default(),
+                            feedback.comment.as_deref().unwrap_or_default(),
                             COMMENT_BYTES,
                         )
                         .into(),
@@ -86,9 +82,9 @@ impl Marks {
         self.saved.get().copied().unwrap_or(false)
     }
 
-    pub(super) fn verdict(&self) -> Option<Verdict<'_>> {
+    pub(super) fn latest_feedback(&self) -> Option<LatestFeedback<'_>> {
         let feedback = self.feedback.get()?;
-        Some(Verdict {
+        Some(LatestFeedback {
             rating: feedback.rating,
             comment: &feedback.comment,
             at_ms: self.feedback.stamp()?.timestamp_ms(),

@@ -1,13 +1,13 @@
-//! Registers: values that remember which event they came from.
+//! Registers: values with the stamp of the event that they come from.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::EventId;
 use crate::timestamp::UnixMs;
 
-/// Orders the events of a run: by time, then by identity. Of the identity its upper half is enough to tell the few
-/// events of one run in one millisecond apart, and half the bytes to keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Orders the events of a run: by time, then by identity. The upper half of the identity is enough to distinguish the
+/// few events of one run in one millisecond, and takes half the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
     timestamp_ms: UnixMs,
     /// Big-endian, so that bytes compare like the number: random bytes gain nothing from a variable length.
@@ -15,7 +15,6 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of an event.
     pub fn new(timestamp_ms: UnixMs, id: EventId) -> Self {
         Self {
             timestamp_ms,
@@ -23,7 +22,16 @@ impl Stamp {
         }
     }
 
-    /// When the event happened.
+    /// The stamp with these parts.
+    pub(super) fn from_parts(timestamp_ms: UnixMs, tie: [u8; 8]) -> Self {
+        Self { timestamp_ms, tie }
+    }
+
+    /// What orders the events of one millisecond.
+    pub(super) fn tie(&self) -> [u8; 8] {
+        self.tie
+    }
+
     pub fn timestamp_ms(&self) -> UnixMs {
         self.timestamp_ms
     }
@@ -42,9 +50,8 @@ macro_rules! register {
         }
 
         impl<T: Ord> $name<T> {
-            /// Offers the value of the event with this stamp; `value` is made only if it may win.
-            /// Two values under one stamp (an `event_id` used twice) are told apart by themselves, so that the
-            /// outcome never depends on the order.
+            /// Offers the value of the event with this stamp; `value` is evaluated only if it may win. Two values with
+            /// one stamp (an `event_id` used twice) are ordered by value, so the outcome never depends on the order.
             pub fn offer(&mut self, stamp: Stamp, value: impl FnOnce() -> T) {
                 match &self.0 {
                     Some((current, _)) if *current $beats stamp => {}
@@ -58,31 +65,29 @@ macro_rules! register {
                 }
             }
 
-            /// The same for a value the event may not carry.
+            /// Offers a value that the event may lack.
             pub fn offer_some<V>(&mut self, stamp: Stamp, value: Option<V>, make: impl FnOnce(V) -> T) {
                 if let Some(value) = value {
                     self.offer(stamp, || make(value));
                 }
             }
 
-            /// Takes over what the other knows better.
+            /// Takes the other's value if it wins.
             pub fn join(&mut self, other: Self) {
                 if let Some((stamp, value)) = other.0 {
                     self.offer(stamp, || value);
                 }
             }
 
-            /// Only whose value it is.
             pub fn stamp(&self) -> Option<Stamp> {
                 self.0.as_ref().map(|(stamp, _)| *stamp)
             }
 
-            /// A register with this value, if it has a stamp.
+            /// A register with this value; without a stamp it is empty.
             pub fn from_parts(stamp: Option<Stamp>, value: T) -> Self {
                 Self(stamp.map(|stamp| (stamp, value)))
             }
 
-            /// The value.
             pub fn get(&self) -> Option<&T> {
                 self.0.as_ref().map(|(_, value)| value)
             }
@@ -91,10 +96,10 @@ macro_rules! register {
 }
 
 register! {
-    /// Keeps the value of the earliest event that carries one.
+    /// Keeps the value of the earliest event that has one.
     First, <
 }
 register! {
-    /// Keeps the value of the latest event that carries one.
+    /// Keeps the value of the latest event that has one.
     Last, >
 }

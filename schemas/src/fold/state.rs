@@ -1,70 +1,97 @@
-//! The state of a run: everything its row is made of.
+//! The state of a run, from which its row is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-use super::marks::{Marks, Verdict};
-use super::{Cost, First, Last, Stamp, Status, cut_at, preview};
+use super::calls::{Call, Calls};
+use super::marks::{LatestFeedback, Marks};
+use super::stored::{self, boxed_marks, preview_stamp, stored_fields, value};
+use super::{First, Last, RunStatus, Stamp, cut_at, preview};
 use crate::event::{ErrorInfo, Event, text_of};
 use crate::ids::EventId;
 use crate::limits;
-use crate::price::{PriceTable, Usage};
 use crate::timestamp::UnixMs;
 
-/// Distinct tags kept on a run: the first in alphabetical order, so that the bound too is independent of order.
+/// Distinct tags in a run's row: the first in alphabetical order, so that the bound too is independent of the order of
+/// events.
 const RUN_TAGS: usize = 128;
-/// Metadata keys kept on a run's row, first in alphabetical order. The view of one run shows all of them.
+/// Metadata keys in a run's row, first in alphabetical order. The view of one run shows all of them.
 const RUN_METADATA_KEYS: usize = 64;
-/// Bytes of a metadata value on a run's row. The view of one run shows it whole.
+/// Bytes of a metadata value in a run's row. The view of one run shows all of it.
 const METADATA_VALUE_BYTES: usize = 512;
-/// Bytes of an error's message on a run's row. The view of one run shows it whole.
+/// Bytes of an error's message in a run's row. The view of one run shows all of it.
 const ERROR_MESSAGE_BYTES: usize = 2048;
-/// First byte of an encoded state without marks.
-const FORMAT: u8 = 1;
-/// First byte of an encoded state that its marks follow.
-const FORMAT_WITH_MARKS: u8 = 2;
 
-/// The fold of the events of one run. See the module documentation of [`crate::fold`] for what it promises.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The fold of the events of one run; see [`crate::fold`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunState {
     first_event_ms: Option<UnixMs>,
     last_event_ms: Option<UnixMs>,
     opened_ms: Option<UnixMs>,
     closed_ms: Option<UnixMs>,
     failed: bool,
-    kind: First<Box<str>>,
+    pub(super) kind: First<Box<str>>,
     name: First<Box<str>>,
     parent: First<Box<str>>,
-    #[serde(with = "stamp_only")]
     input: First<Box<str>>,
-    #[serde(with = "stamp_only")]
     output: Last<Box<str>>,
     error: Last<ErrorSummary>,
-    model: Last<Box<str>>,
-    prompt_tokens: Last<u64>,
-    completion_tokens: Last<u64>,
-    total_tokens: Last<u64>,
-    cached_tokens: Last<u64>,
-    reasoning_tokens: Last<u64>,
-    cost: Last<ExactDecimal>,
+    pub(super) model: Last<Box<str>>,
+    pub(super) prompt_tokens: Last<u64>,
+    pub(super) completion_tokens: Last<u64>,
+    pub(super) total_tokens: Last<u64>,
+    pub(super) cached_tokens: Last<u64>,
+    pub(super) reasoning_tokens: Last<u64>,
+    pub(super) cost: Last<ExactDecimal>,
     agent: Last<Box<str>>,
     user_email: Last<Box<str>>,
     thread_id: Last<Box<str>>,
     tags: BTreeSet<Box<str>>,
     metadata: BTreeMap<Box<str>, Last<Box<str>>>,
-    /// Few runs have any, so they are apart, in memory and in the bytes.
-    #[serde(skip)]
+    /// Few runs have any, so they are separate, in memory and in the bytes.
     marks: Option<Box<Marks>>,
+    /// The model calls, where they are not just the one that the registers above make: see `own_calls.rs`.
+    pub(super) calls: Option<Box<Calls>>,
 }
 
-/// An error as lists show it.
+// Numbers and types of stored fields never change; new fields are added at the end, each of a type whose default means
+// absent. Types inside a field, such as `Marks`, keep their shape.
+stored_fields!(RunState {
+    0: first_event_ms = value,
+    1: last_event_ms = value,
+    2: opened_ms = value,
+    3: closed_ms = value,
+    4: failed = value,
+    5: kind = value,
+    6: name = value,
+    7: parent = value,
+    8: input = preview_stamp,
+    9: output = preview_stamp,
+    10: error = value,
+    11: model = value,
+    12: prompt_tokens = value,
+    13: completion_tokens = value,
+    14: total_tokens = value,
+    15: cached_tokens = value,
+    16: reasoning_tokens = value,
+    17: cost = value,
+    18: agent = value,
+    19: user_email = value,
+    20: thread_id = value,
+    21: tags = value,
+    22: metadata = value,
+    23: marks = boxed_marks,
+    24: calls = value,
+});
+
+/// An error for lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ErrorSummary {
-    /// Its kind, cut to a bound; empty when none was given.
+    /// The type of the error, cut to a bound; may be empty.
     pub name: Box<str>,
-    /// What it says, cut to a bound.
+    /// Cut to a bound.
     pub message: Box<str>,
 }
 
@@ -81,9 +108,9 @@ impl ErrorSummary {
     }
 }
 
-/// A decimal in the 16 bytes it is made of: the state must not depend on how a decimal is printed.
+/// A decimal as its 16 bytes: the state must not depend on how a decimal is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct ExactDecimal(Decimal);
+pub(super) struct ExactDecimal(pub(super) Decimal);
 
 impl Serialize for ExactDecimal {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -97,17 +124,22 @@ impl<'de> Deserialize<'de> for ExactDecimal {
     }
 }
 
-/// Bytes that are no state of a run.
+/// Bytes that are not the state of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFault {
     /// Written by a newer version, or not by Spindle.
-    #[error("a run's state has the unknown format {0}")]
-    UnknownFormat(u8),
+    #[error(
+        "run state format must be between 1 and {newest}, got {format}: a newer version wrote it"
+    )]
+    UnknownFormat {
+        format: u8,
+        /// The newest format that this version reads.
+        newest: u8,
+    },
     /// Cut off or damaged.
-    #[error("a run's state is damaged: {0}")]
+    #[error("run state is damaged: {0}")]
     Damaged(#[from] postcard::Error),
-    /// Nothing at all.
-    #[error("a run's state is empty")]
+    #[error("run state is empty")]
     Empty,
 }
 
@@ -123,8 +155,8 @@ fn greatest<T: Ord + Copy>(kept: &mut Option<T>, offered: Option<T>) {
 }
 
 impl RunState {
-    /// Folds one event in. `id` is the event's identity. Of the custom events, those that mark a run leave their
-    /// mark; the others change nothing.
+    /// Folds one event in. `id` is the event's identity. Custom events that mark a run set their mark; other custom
+    /// events change nothing.
     pub fn apply(&mut self, event: &Event<'_>, id: EventId) {
         let stamp = Stamp::new(event.timestamp_ms, id);
         if let Some(custom) = event.custom {
@@ -135,6 +167,7 @@ impl RunState {
             }
             return;
         }
+        let calls = self.take_calls();
         least(&mut self.first_event_ms, Some(event.timestamp_ms));
         greatest(&mut self.last_event_ms, Some(event.timestamp_ms));
         least(&mut self.opened_ms, event.effect.opened_at_ms);
@@ -188,11 +221,15 @@ impl RunState {
                     .offer(stamp, make),
             }
         }
+        let call = Call::of(event).map(|call| (stamp, call));
+        self.put_calls(calls.and(call));
         self.bound();
     }
 
-    /// Takes over everything the other state knows: the fold of both sets of events.
-    pub fn join(&mut self, other: Self) {
+    /// Joins both states: the fold of both sets of events.
+    pub fn join(&mut self, mut other: Self) {
+        let calls = self.take_calls();
+        let others = other.take_calls();
         least(&mut self.first_event_ms, other.first_event_ms);
         greatest(&mut self.last_event_ms, other.last_event_ms);
         least(&mut self.opened_ms, other.opened_ms);
@@ -221,10 +258,11 @@ impl RunState {
         if let Some(marks) = other.marks {
             self.marks.get_or_insert_default().join(*marks);
         }
+        self.put_calls(calls.join(others));
         self.bound();
     }
 
-    /// Keeping the alphabetically first is a join of its own: what is cut here would be cut in any order.
+    /// Keeping the alphabetically first is itself a join: what is cut here would be cut in any order.
     fn bound(&mut self) {
         while self.tags.len() > RUN_TAGS {
             self.tags.pop_last();
@@ -234,13 +272,12 @@ impl RunState {
         }
     }
 
-    /// Whether no event of the run itself has been folded in: there may be marks on it, but it was never seen.
+    /// Whether no event of the run itself was folded in: it may have marks, but it was never seen.
     pub fn is_unseen(&self) -> bool {
         self.first_event_ms.is_none()
     }
 
-    /// When the run began: its earliest opening event, else its earliest event. For a run that was never seen, its
-    /// earliest mark.
+    /// The earliest opening event, else the earliest event; for a run that was never seen, the earliest mark.
     pub fn started_at_ms(&self) -> UnixMs {
         self.opened_ms
             .or(self.first_event_ms)
@@ -248,28 +285,28 @@ impl RunState {
             .unwrap_or_default()
     }
 
-    /// Whether it outlives retention.
     pub fn is_saved(&self) -> bool {
         self.marks.as_ref().is_some_and(|marks| marks.is_saved())
     }
 
-    /// The newest judgement on it.
-    pub fn verdict(&self) -> Option<Verdict<'_>> {
-        self.marks.as_ref().and_then(|marks| marks.verdict())
+    pub fn latest_feedback(&self) -> Option<LatestFeedback<'_>> {
+        self.marks
+            .as_ref()
+            .and_then(|marks| marks.latest_feedback())
     }
 
-    /// When it ended: its latest closing event.
+    /// The latest closing event.
     pub fn ended_at_ms(&self) -> Option<UnixMs> {
         self.closed_ms
     }
 
-    /// How long it took, while clocks allow: never below zero. `None` while unfinished.
+    /// Never below zero, whatever the clocks say. `None` while unfinished.
     pub fn latency_ms(&self) -> Option<i64> {
         self.closed_ms
             .map(|closed| closed.saturating_sub(self.started_at_ms()).max(0))
     }
 
-    /// Timestamps of its first and last event: where to look for its events.
+    /// Timestamps of the first and last event: where to look for its events.
     pub fn event_span_ms(&self) -> (UnixMs, UnixMs) {
         (
             self.first_event_ms.unwrap_or_default(),
@@ -277,116 +314,46 @@ impl RunState {
         )
     }
 
-    /// Where it stands.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> RunStatus {
         match (self.failed, self.closed_ms) {
-            (true, _) => Status::Error,
-            (false, Some(_)) => Status::Success,
-            (false, None) => Status::Started,
+            (true, _) => RunStatus::Error,
+            (false, Some(_)) => RunStatus::Success,
+            (false, None) => RunStatus::Started,
         }
     }
 
-    /// Its own cost: as the client gave it, else by the price table.
-    pub fn cost(&self, prices: &PriceTable) -> Cost {
-        if let Some(ExactDecimal(amount)) = self.cost.get() {
-            return Cost::provided(*amount);
-        }
-        let usage = Usage {
-            model: self.model(),
-            prompt: self.prompt_tokens(),
-            completion: self.completion_tokens(),
-            total: self.total_tokens.get().copied(),
-            cached: self.cached_tokens(),
-            at_ms: self.started_at_ms(),
-        };
-        Cost::of(self.kind(), usage, prices)
-    }
-
-    /// Tokens of the prompt, cached ones included.
-    pub fn prompt_tokens(&self) -> Option<u64> {
-        self.prompt_tokens.get().copied()
-    }
-
-    /// Tokens of the answer, reasoning included.
-    pub fn completion_tokens(&self) -> Option<u64> {
-        self.completion_tokens.get().copied()
-    }
-
-    /// Tokens in all: as given, else what is known of prompt and answer.
-    pub fn total_tokens(&self) -> Option<u64> {
-        match (
-            self.total_tokens.get(),
-            self.prompt_tokens(),
-            self.completion_tokens(),
-        ) {
-            (Some(total), _, _) => Some(*total),
-            (None, None, None) => None,
-            (None, prompt, completion) => {
-                Some(prompt.unwrap_or(0).saturating_add(completion.unwrap_or(0)))
-            }
-        }
-    }
-
-    /// The cached part of the prompt.
-    pub fn cached_tokens(&self) -> Option<u64> {
-        self.cached_tokens.get().copied()
-    }
-
-    /// The reasoning part of the answer.
-    pub fn reasoning_tokens(&self) -> Option<u64> {
-        self.reasoning_tokens.get().copied()
-    }
-
-    /// What went wrong.
     pub fn error(&self) -> Option<&ErrorSummary> {
         self.error.get()
     }
 
-    /// Labels, in order.
+    /// In alphabetical order.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
         self.tags.iter().map(AsRef::as_ref)
     }
 
-    /// Metadata, by key: text without quotes, other values as JSON, cut to a bound.
+    /// By key: text without quotes, other values as JSON, cut to a bound.
     pub fn metadata(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata
             .iter()
             .filter_map(|(key, value)| Some((key.as_ref(), value.get()?.as_ref())))
     }
 
-    /// The bytes the `runs` table keeps: everything but the previews, which have columns of their own.
+    /// The bytes for the `runs` table: everything but the previews, which have separate columns.
     pub fn encode(&self) -> Result<Vec<u8>, StateFault> {
-        // A run of two events takes about this much.
-        let mut bytes = Vec::with_capacity(384);
-        bytes.push(match self.marks {
-            None => FORMAT,
-            Some(_) => FORMAT_WITH_MARKS,
-        });
-        let mut bytes = postcard::to_extend(self, bytes)?;
-        if let Some(marks) = &self.marks {
-            bytes = postcard::to_extend(marks, bytes)?;
-        }
-        Ok(bytes)
+        stored::encode(self)
     }
 
-    /// Reads those bytes back, together with the previews.
+    /// Decodes bytes of this or an earlier version, with the previews.
     pub fn decode(bytes: &[u8], previews: Previews<'_>) -> Result<Self, StateFault> {
-        let mut state: Self = match bytes.split_first() {
-            None => return Err(StateFault::Empty),
-            Some((&FORMAT, rest)) => postcard::from_bytes(rest)?,
-            Some((&FORMAT_WITH_MARKS, rest)) => {
-                let (mut state, rest) = postcard::take_from_bytes::<Self>(rest)?;
-                state.marks = Some(Box::new(postcard::from_bytes(rest)?));
-                state
-            }
-            Some((other, _)) => return Err(StateFault::UnknownFormat(*other)),
-        };
+        let mut state: Self = stored::decode(bytes)?;
+        let calls = state.take_calls();
+        state.put_calls(calls);
         state.input = First::from_parts(state.input.stamp(), previews.input.into());
         state.output = Last::from_parts(state.output.stamp(), previews.output.into());
         Ok(state)
     }
 
-    /// The previews [`RunState::decode`] needs beside the bytes.
+    /// The previews that [`RunState::decode`] needs besides the bytes.
     pub fn previews(&self) -> Previews<'_> {
         Previews {
             input: self.input_preview(),
@@ -395,53 +362,11 @@ impl RunState {
     }
 }
 
-/// The beginnings of a run's input and output; empty where there is none.
+/// The beginnings of a run's input and output; may be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Previews<'a> {
-    /// Of the input.
     pub input: &'a str,
-    /// Of the output.
     pub output: &'a str,
-}
-
-/// Writes only whose value a preview is; the value comes back from its column.
-mod stamp_only {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::{First, Last, Stamp};
-
-    pub(super) trait Register {
-        fn stamp(&self) -> Option<Stamp>;
-        fn with_stamp(stamp: Option<Stamp>) -> Self;
-    }
-
-    macro_rules! registers {
-        ($($register:ident),+) => {$(
-            impl Register for $register<Box<str>> {
-                fn stamp(&self) -> Option<Stamp> {
-                    self.stamp()
-                }
-
-                fn with_stamp(stamp: Option<Stamp>) -> Self {
-                    Self::from_parts(stamp, Box::default())
-                }
-            }
-        )+};
-    }
-    registers!(First, Last);
-
-    pub(super) fn serialize<R: Register, S: Serializer>(
-        register: &R,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        register.stamp().serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, R: Register, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<R, D::Error> {
-        Option::<Stamp>::deserialize(from).map(R::with_stamp)
-    }
 }
 
 macro_rules! text_getters {
@@ -456,22 +381,20 @@ macro_rules! text_getters {
 }
 
 text_getters! {
-    /// Its type; empty when none was given.
+    /// May be empty.
     kind = kind,
-    /// Its name; empty when none was given.
+    /// May be empty.
     name = name,
-    /// Its parent's id; empty when none was given.
+    /// May be empty.
     parent_run_id = parent,
-    /// The beginning of its input.
     input_preview = input,
-    /// The beginning of its output.
     output_preview = output,
-    /// Its model; empty when none was given.
+    /// May be empty.
     model = model,
-    /// The agent it names itself; empty when none was given. Ancestors' agents are not looked at here.
+    /// The agent in the run's own events; may be empty. Ancestors' agents do not count here.
     own_agent = agent,
-    /// The user it names itself; empty when none was given.
+    /// The user in the run's own events; may be empty.
     own_user_email = user_email,
-    /// Its conversation; empty when none was given.
+    /// May be empty.
     thread_id = thread_id,
 }

@@ -1,4 +1,6 @@
-use std::collections::BTreeMap;
+mod span;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +21,7 @@ fn with_event<T>(text: &str, look: impl FnOnce(&Event<'_>, crate::ids::EventId) 
     look(&event, identity.of(&event, text))
 }
 
-fn fold<'a>(texts: impl IntoIterator<Item = &'a String>) -> RunState {
+pub(super) fn fold<'a>(texts: impl IntoIterator<Item = &'a String>) -> RunState {
     let mut state = RunState::default();
     for text in texts {
         with_event(text, |event, id| state.apply(event, id));
@@ -27,7 +29,7 @@ fn fold<'a>(texts: impl IntoIterator<Item = &'a String>) -> RunState {
     state
 }
 
-/// Events of one run whose fields overlap, contradict each other and share timestamps.
+/// Events of one run with overlapping and contradictory fields and equal timestamps.
 fn any_event() -> impl Strategy<Value = String> {
     let name = prop_oneof![
         Just("llm_start"),
@@ -56,21 +58,23 @@ fn any_event() -> impl Strategy<Value = String> {
         ]),
         optional(vec![json!("same"), json!("other")]),
         optional(vec![json!(0.25), json!(1e-9)]),
+        optional(vec![json!("success"), json!("error")]),
     );
     (name, 0i64..6, 0i64..3, fields).prop_map(|(name, at, duration, fields)| {
-        let (kind, parent, input, output, model, tokens, error, tags, metadata, event_id, cost) = fields;
+        let (kind, parent, input, output, model, tokens, error, tags, metadata, event_id, cost, status) =
+            fields;
         json!({
             "name": name, "run_id": "r", "timestamp": NOW_MS + at, "duration_ms": duration, "type": kind,
             "parent_run_id": parent, "input": input, "output": output, "model": model, "prompt_tokens": tokens,
             "completion_tokens": tokens, "error": error, "tags": tags, "metadata": metadata, "event_id": event_id,
-            "cost": cost, "rating": if at % 2 == 0 { "positive" } else { "negative" }, "comment": "why",
+            "cost": cost, "status": status, "rating": if at % 2 == 0 { "positive" } else { "negative" }, "comment": "why",
             "role": "user", "content": "hello",
         })
         .to_string()
     })
 }
 
-/// The same rules written plainly over the whole set of events: sort, then walk.
+/// The same rules, written plainly over the whole set of events: sort, then walk.
 fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
     let mut all: Vec<(i64, u128, Value)> = texts
         .iter()
@@ -98,7 +102,7 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
         marks.find(|(_, _, event)| names.iter().any(|name| event["name"] == *name))
     };
     let saved = newest(&["saved", "unsaved"]).is_some_and(|(_, _, event)| event["name"] == "saved");
-    let verdict = newest(&["feedback"]).map(|(at, _, event)| (*at, event["rating"].clone()));
+    let feedback = newest(&["feedback"]).map(|(at, _, event)| (*at, event["rating"].clone()));
     let given = |event: &Value, key: &str| {
         Some(event[key].clone()).filter(|value| !value.is_null() && value != "None")
     };
@@ -119,6 +123,9 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
         let name = event["name"].as_str().unwrap();
         name == "llm_call" || (name == "note" && given(event, "output").is_some())
     };
+    let has_failed = |event: &Value| {
+        event["name"] == "llm_error" || event["status"] == "error" || !event["error"].is_null()
+    };
     let opened = events
         .iter()
         .filter(|(_, _, event)| event["name"] == "llm_start" || one_shot(event))
@@ -128,10 +135,9 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
         .iter()
         .filter(|(_, _, event)| {
             one_shot(event)
-                || ["llm_end", "llm_error"]
-                    .iter()
-                    .any(|name| event["name"] == *name)
-                || given(event, "error").is_some()
+                || event["name"] == "llm_end"
+                || (event["name"] == "note" && event["status"] == "success")
+                || has_failed(event)
         })
         .map(|(at, _, event)| {
             at + if one_shot(event) {
@@ -141,13 +147,34 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
             }
         })
         .max();
-    let failed = events
-        .iter()
-        .any(|(_, _, event)| event["name"] == "llm_error" || given(event, "error").is_some());
+    let failed = events.iter().any(|(_, _, event)| has_failed(event));
     let started = opened
         .or(events.iter().map(|(at, _, _)| *at).min())
         .or(marks.iter().map(|(at, _, _)| *at).min())
         .unwrap_or_default();
+    let is_llm = first("type") == "llm";
+    let mut ids = BTreeSet::new();
+    let closing: Vec<&Value> = events
+        .iter()
+        .filter(|(_, id, _)| ids.insert(*id))
+        .map(|(_, _, event)| event)
+        .filter(|event| event["name"] != "llm_start" || has_failed(event))
+        .filter(|event| event["type"].is_null() || event["type"] == "llm")
+        .filter(|event| !event["cost"].is_null() || !event["prompt_tokens"].is_null())
+        .collect();
+    let own = closing
+        .iter()
+        .filter(|event| is_llm || event["type"] == "llm");
+    let own: Vec<&Value> = own.map(|event| &event["prompt_tokens"]).collect();
+    let (prompt, calls) = if own.is_empty() || (is_llm && closing.len() == 1) {
+        (last("prompt_tokens"), u64::from(is_llm))
+    } else {
+        let known = own.iter().filter_map(|count| count.as_u64());
+        (
+            json!(known.reduce(|sum, next| sum + next)),
+            own.len() as u64,
+        )
+    };
     let mut tags: Vec<String> = events
         .iter()
         .flat_map(|(_, _, event)| event["tags"].as_array().cloned().unwrap_or_default())
@@ -173,10 +200,11 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
         ("input", first("input")),
         ("output", last("output")),
         ("model", last("model")),
-        ("prompt", last("prompt_tokens")),
+        ("prompt", prompt),
+        ("calls", json!(calls)),
         ("tags", json!(tags)),
         ("saved", json!(saved)),
-        ("verdict", json!(verdict)),
+        ("feedback", json!(feedback)),
     ])
 }
 
@@ -200,15 +228,16 @@ fn observed(full: &FullRun) -> BTreeMap<&'static str, Value> {
         ("input", parsed(full.input())),
         ("output", parsed(full.output())),
         ("model", text(state.model())),
-        ("prompt", json!(state.prompt_tokens())),
+        ("prompt", json!(state.usage().tokens.prompt)),
+        ("calls", json!(state.usage().calls)),
         ("tags", json!(state.tags().collect::<Vec<_>>())),
         ("saved", json!(state.is_saved())),
         (
-            "verdict",
+            "feedback",
             json!(
                 state
-                    .verdict()
-                    .map(|verdict| (verdict.at_ms, verdict.rating.as_str()))
+                    .latest_feedback()
+                    .map(|feedback| (feedback.at_ms, feedback.rating.as_str()))
             ),
         ),
     ])
@@ -239,7 +268,7 @@ proptest! {
 
     #[test]
     fn it_agrees_with_the_rules_written_plainly(texts in proptest::collection::vec(any_event(), 1..10)) {
-        // Two contents under one given id are the client's contradiction; the plain rules know no answer to it.
+        // Two contents with one given id are the client's contradiction; the plain rules have no answer to it.
         let texts: Vec<String> = texts.into_iter().enumerate().map(|(at, text)| {
             let mut event: Value = serde_json::from_str(&text).unwrap();
             event["event_id"] = if event["event_id"].is_null() { Value::Null } else { json!(format!("e{at}")) };
@@ -301,14 +330,14 @@ fn a_closed_run_is_not_opened_again_and_an_error_stays() {
         .to_string();
     let late_start =
         json!({"name": "a_start", "run_id": "r", "timestamp": NOW_MS + 9000}).to_string();
-    assert_eq!(fold([&start]).status(), Status::Started);
+    assert_eq!(fold([&start]).status(), RunStatus::Started);
     assert_eq!(fold([&start]).latency_ms(), None);
     let state = fold([&start, &end, &late_start]);
     assert_eq!(
         (state.status(), state.latency_ms()),
-        (Status::Success, Some(1500))
+        (RunStatus::Success, Some(1500))
     );
-    assert_eq!(fold([&end, &error, &start]).status(), Status::Error);
+    assert_eq!(fold([&end, &error, &start]).status(), RunStatus::Error);
 }
 
 #[test]

@@ -1,17 +1,16 @@
-//! A price per token, read exactly from what people write per thousand or per million.
+//! A price per token, parsed exactly from a price per thousand or per million.
 
-use crate::run::Dollars;
+use crate::money::{Dollars, SCALE};
 
-/// USD per token in units of 10^-18: exact, and small enough that any count of tokens times it fits in 128 bits.
+/// USD per token in units of 10^-18: exact, and small enough that its product with any token count fits into 128 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
-/// How many tokens a written price is for.
+/// The number of tokens of a written price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
-    /// A thousand.
     Thousand,
-    /// A million, as makers write it.
+    /// The unit that vendors publish.
     Million,
 }
 
@@ -25,10 +24,10 @@ impl Per {
     }
 }
 
-/// Why a written price is none.
+/// Why a text is no valid price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateFault {
-    /// Not a JSON number (text, `NaN`, `Infinity`), or one of endless length.
+    /// Not a JSON number (text, `NaN`, `Infinity`), or too long.
     #[error("has to be a number of at most {TEXT_BYTES} characters")]
     NotANumber,
     /// Below zero.
@@ -37,21 +36,21 @@ pub enum RateFault {
     /// More than a dollar per token.
     #[error("must be at most 1 USD per token: 1000 per 1k, 1000000 per 1m")]
     TooLarge,
-    /// Could only be kept rounded.
+    /// Could only be stored rounded.
     #[error(
         "has more digits than can be kept exactly: 18 after the point per token, which is 15 per 1k and 12 per 1m"
     )]
     TooFine,
 }
 
-/// Longest number that is read: enough for every digit a rate has, and short enough to look at (X1).
+/// Longest number that is parsed: enough for every digit of a rate (X1).
 const TEXT_BYTES: usize = 100;
 
 impl Rate {
-    /// The largest: 1 USD per token.
+    /// 1 USD per token.
     pub const MAX: Rate = Rate(1_000_000_000_000_000_000);
 
-    /// From units of 10^-18 USD per token, as the tables hold them; `None` when out of bounds.
+    /// From units of 10^-18 USD per token, as in the tables; `None` when out of bounds.
     pub fn from_units(units: i128) -> Option<Self> {
         let rate = Self(u64::try_from(units).ok()?);
         (rate <= Self::MAX).then_some(rate)
@@ -62,12 +61,12 @@ impl Rate {
         i128::from(self.0)
     }
 
-    /// What so many tokens cost, in units of 10^-18 USD.
+    /// The cost of this many tokens, in units of 10^-18 USD.
     pub fn times(self, tokens: u64) -> u128 {
         u128::from(self.0) * u128::from(tokens)
     }
 
-    /// Reads a JSON number, USD for so many tokens, without rounding anything.
+    /// Parses a JSON number, USD for so many tokens, without rounding.
     pub fn read(text: &str, per: Per) -> Result<Self, RateFault> {
         let number = Number::read(text).ok_or(RateFault::NotANumber)?;
         if number.digits == 0 {
@@ -76,8 +75,8 @@ impl Rate {
         if number.is_negative {
             return Err(RateFault::Negative);
         }
-        // The digits are a whole number of units when enough powers of ten are left for them.
-        let shift = number.exponent + i64::from(super::SCALE) - per.exponent();
+        // The digits are a whole number of units if enough powers of ten are left for them.
+        let shift = number.exponent + i64::from(SCALE) - per.exponent();
         let shift = u32::try_from(shift).map_err(|_| RateFault::TooFine)?;
         let units = 10u128
             .checked_pow(shift)
@@ -99,7 +98,7 @@ impl Rate {
     }
 }
 
-/// A JSON number: `digits` times ten to `exponent`, `digits` without zeros at its end.
+/// A JSON number: `digits` times ten to `exponent`, `digits` without trailing zeros.
 struct Number {
     is_negative: bool,
     digits: u128,
@@ -135,7 +134,8 @@ impl Number {
         let dropped = all.len() - kept.len();
         let digits = match kept.trim_start_matches('0') {
             "" => 0,
-            // More digits than 128 bits hold cannot be kept exactly, nor be a price; what they end in tells which.
+            // A number with more digits than fit into 128 bits is neither exact nor a price; its magnitude decides the
+            // error.
             digits => digits.parse().unwrap_or(u128::MAX),
         };
         Some(Self {
@@ -146,7 +146,7 @@ impl Number {
     }
 }
 
-/// The number after `e`, cut to what decides nothing beyond it.
+/// The number after `e`, cut where it no longer makes a difference.
 fn read_exponent(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! The prices that come with the program: `schemas/prices/starting.json`, compiled in.
+//! The shipped prices: `schemas/prices/starting.json`, compiled in.
 
 use std::collections::HashSet;
 
@@ -11,30 +11,23 @@ use super::{PriceKey, PriceRow, Rates};
 
 const STARTING: &str = include_str!("../../prices/starting.json");
 
-/// The prices that come with the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shipped {
-    /// The day on which they were collected, `YYYY-MM-DD`. Each maker's own date is in the file.
+    /// The date of their collection, `YYYY-MM-DD`. The file has each vendor's own date.
     pub collected_on: String,
-    /// The rows.
     pub rows: Vec<PriceRow>,
 }
 
-/// Why a file of prices cannot be used. Not to be seen with the one compiled in: a test reads it.
+/// Why a file of prices is invalid. A test makes sure that the compiled-in one is valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ShippedFault {
     /// Not the JSON of such a file.
     #[error("the shipped prices are damaged: {0}")]
     Damaged(#[from] serde_json::Error),
-    /// A price that is none.
+    /// An invalid price.
     #[error("the shipped price of `{model}` {fault}")]
-    Rate {
-        /// The model.
-        model: String,
-        /// What is wrong.
-        fault: RateFault,
-    },
-    /// A date that is none.
+    Rate { model: String, fault: RateFault },
+    /// An invalid date.
     #[error("the shipped price of `{0}` has no good date")]
     Date(String),
     /// Two rows with the same key.
@@ -71,7 +64,7 @@ struct Maker<'a> {
 #[serde(deny_unknown_fields)]
 struct Entry<'a> {
     model: String,
-    /// Also a row for all names that begin so: those with a date at the end.
+    /// Adds a row for all names with this prefix: names with a date at the end.
     prefix: Option<String>,
     from: Option<String>,
     #[serde(borrow)]
@@ -84,7 +77,6 @@ struct Entry<'a> {
     total: Option<&'a RawValue>,
 }
 
-/// Reads the prices that come with the program.
 pub fn shipped() -> Result<Shipped, ShippedFault> {
     read(STARTING)
 }
@@ -155,14 +147,14 @@ mod tests {
         for PriceRow { key, rates } in &shipped.rows {
             let name = &key.model;
             assert!(!name.is_empty() && name.len() <= NAME_BYTES);
-            // No maker asks more than a thousand dollars for a million tokens, and none gives them away.
+            // No vendor charges more than a thousand dollars for a million tokens, and none gives them away.
             let dearest = Rate::read("1000", Per::Million).unwrap();
             assert!(
                 rates.input > Rate::default() && rates.input <= dearest,
                 "{name}"
             );
             assert!(rates.output <= dearest, "{name}");
-            // Embeddings have no output; everything else asks at least as much for it as for input.
+            // Embeddings have no output; all other models charge at least as much for it as for input.
             let is_embedding = rates.output == Rate::default();
             assert!(is_embedding || rates.output >= rates.input, "{name}");
             assert_eq!(is_embedding, rates.total == Some(rates.input), "{name}");
@@ -170,7 +162,7 @@ mod tests {
                 rates.cached_input.is_none_or(|cached| cached < rates.input),
                 "{name}"
             );
-            // A beginning that ends inside of a word or a version would take names of dearer siblings.
+            // A prefix that ends inside of a word or a version would match names of more expensive siblings.
             assert!(!key.is_prefix || name.ends_with(['-', '0']), "{name}");
         }
     }

@@ -1,22 +1,22 @@
-//! All prices, laid out for looking one up: by the whole name, else by its longest beginning.
+//! All prices, laid out for look-ups: by the whole name, else by its longest prefix.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Charge, PriceRow, Rates, Usage};
 use crate::timestamp::UnixMs;
 
-/// Every price there is. Immutable: a change makes a new table.
+/// All prices. Immutable: a change makes a new table.
 ///
-/// A look-up costs one hash of the name, and, where no row has that name, a binary search among the beginnings. It
-/// allocates nothing.
+/// A look-up costs one hash of the name and, if no row has that name, a binary search among the prefixes. It does not
+/// allocate.
 #[derive(Clone, Debug, Default)]
 pub struct PriceTable {
     exact: HashMap<Box<str>, Dated>,
-    /// Sorted, so that the longest beginning of a name is the last one not after it, or one of its `shorter` ones.
+    /// Sorted, so that the longest prefix of a name is the last entry not after it, or one of its `shorter` ones.
     prefixes: Vec<Prefix>,
 }
 
-/// The rates of one name, oldest first; the last one not after a moment is in force then.
+/// The rates of one name, oldest first; the last one not after a time applies then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Dated(Vec<(UnixMs, Rates)>);
 
@@ -24,13 +24,13 @@ struct Dated(Vec<(UnixMs, Rates)>);
 struct Prefix {
     text: Box<str>,
     dated: Dated,
-    /// Where the longest other beginning is that this one begins with.
+    /// Index of the longest other prefix that is a prefix of this one.
     shorter: Option<usize>,
 }
 
 impl Dated {
     fn in_force(&self, at_ms: UnixMs) -> Option<&Rates> {
-        // Few rows, and runs start late: the newest is nearly always the one.
+        // Few rows, and runs are recent: the newest is nearly always the one.
         let mut newest_first = self.0.iter().rev();
         newest_first
             .find(|(from_ms, _)| *from_ms <= at_ms)
@@ -39,7 +39,7 @@ impl Dated {
 }
 
 impl PriceTable {
-    /// A table of these rows. Of two rows with the same key the later one counts.
+    /// Of two rows with the same key the later one counts.
     pub fn new(rows: impl IntoIterator<Item = PriceRow>) -> Self {
         let mut by_key: BTreeMap<_, Rates> = BTreeMap::new();
         for PriceRow { key, rates } in rows {
@@ -69,21 +69,21 @@ impl PriceTable {
         Self { exact, prefixes }
     }
 
-    /// What the call costs; `None` when no row is in force for the model. The caller has made sure that there are
-    /// tokens to count: prompt and completion, or the total.
+    /// The cost of the call; `None` when no row applies to the model. The caller has made sure that there are tokens to
+    /// count: prompt and completion, or the total.
     pub fn charge(&self, usage: Usage<'_>) -> Option<Charge> {
         self.rates(usage.model, usage.at_ms)
             .map(|rates| rates.charge(usage))
     }
 
-    /// The rates in force for a model at a moment: of the row with exactly this name, else of the longest beginning.
-    /// A row that is not in force then is as good as absent.
+    /// The rates of a model at a time: of the row with exactly this name, else of the longest prefix. A row that does
+    /// not apply at that time counts as absent.
     pub fn rates(&self, model: &str, at_ms: UnixMs) -> Option<&Rates> {
         let exact = self.exact.get(model);
         if let Some(rates) = exact.and_then(|dated| dated.in_force(at_ms)) {
             return Some(rates);
         }
-        // Whatever sorts between a beginning of the name and the name begins with it too.
+        // Whatever sorts between a prefix of the name and the name has that prefix too.
         let after = self
             .prefixes
             .partition_point(|prefix| *prefix.text <= *model);
@@ -97,13 +97,12 @@ impl PriceTable {
         None
     }
 
-    /// Whether there is no price at all.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.prefixes.is_empty()
     }
 }
 
-/// Where the longest beginning of `name` is, among the prefix at `at` and the shorter ones it begins with.
+/// Index of the longest prefix of `name`, among the prefix at `at` and its shorter ones.
 fn longest(prefixes: &[Prefix], mut at: Option<usize>, name: &str) -> Option<usize> {
     while let Some(prefix) = at.and_then(|at| prefixes.get(at)) {
         if name.starts_with(&*prefix.text) {

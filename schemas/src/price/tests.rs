@@ -232,7 +232,7 @@ fn token_counts_beyond_reason_cost_the_most_there_is() {
     assert_eq!(costs(&table, call), "135107997828.314134740992");
 }
 
-/// Names that are beginnings of each other often.
+/// Names that are often prefixes of each other.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof!["[ab]{0,5}", "[abä]{0,3}-[ab]{0,2}"]
 }
@@ -266,7 +266,7 @@ fn any_row() -> impl Strategy<Value = PriceRow> {
     )
 }
 
-/// The row for a model, found by looking at every one.
+/// The row for a model, found by linear search.
 fn plainly<'a>(rows: &'a [PriceRow], model: &str, at_ms: UnixMs) -> Option<&'a PriceRow> {
     let fits = |key: &PriceKey| match key.is_prefix {
         true => model.starts_with(&key.model),
@@ -284,7 +284,7 @@ fn plainly<'a>(rows: &'a [PriceRow], model: &str, at_ms: UnixMs) -> Option<&'a P
         .map(|(_, row)| row)
 }
 
-/// The charge as fractions are reckoned at school: numerators over 10^18, as text.
+/// The charge by school arithmetic: numerators over 10^18, as text.
 fn reckoned(rates: &Rates, usage: Usage<'_>) -> (u128, bool) {
     let product = |rate: Rate, tokens: u64| rate.units() as u128 * tokens as u128;
     match (usage.prompt, usage.completion) {

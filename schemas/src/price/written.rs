@@ -1,4 +1,4 @@
-//! A price as people write it, in the API's JSON: numbers are read digit by digit, never through a float.
+//! A price in the API's JSON: numbers are parsed digit by digit, never through a float.
 
 use chrono::NaiveDate;
 use serde::Deserialize;
@@ -9,11 +9,10 @@ use super::{PriceKey, PriceRow, Rates};
 use crate::limits::{EARLIEST_TIMESTAMP_MS, NAME_BYTES};
 use crate::timestamp::{UnixMs, parse_text};
 
-/// The last moment from which a price may be in force, 2199-12-31T23:59:59.999Z: well inside of what the table's
-/// column holds.
+/// The last start of validity, 2199-12-31T23:59:59.999Z: well inside of the range of the table's column.
 const LATEST_MS: UnixMs = 7_258_118_399_999;
 
-/// What a model costs in USD, all for a thousand tokens or all for a million.
+/// Prices in USD, all per thousand tokens or all per million.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenPrice {
@@ -39,17 +38,14 @@ pub struct WrittenPrice {
     pub prefix: Option<bool>,
 }
 
-/// Why a written price is none. Says which field, and what is allowed.
+/// Why a price is invalid; names the field and the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PriceFault {
-    /// A number that is no price.
     #[error("`{field}` {fault}, not {value}")]
     Rate {
-        /// The field.
         field: &'static str,
-        /// What is wrong.
         fault: RateFault,
-        /// What stands there, cut.
+        /// The value, cut.
         value: String,
     },
     /// Input or output is missing.
@@ -57,21 +53,21 @@ pub enum PriceFault {
         "`{0}` is required: the price of input and of output, both `_per_1k` or both `_per_1m`"
     )]
     Missing(&'static str),
-    /// Per thousand and per million in one.
+    /// Mixes prices per thousand and per million.
     #[error("`{0}` and `{1}` cannot stand together: all `_per_1k` or all `_per_1m`")]
     Mixed(&'static str, &'static str),
-    /// A moment that is none, or out of bounds.
+    /// Not a time, or out of bounds.
     #[error(
         "`effective_from` has to be an ISO 8601 time or a date from 2000-01-01 to 2199-12-31, not `{0}`; leave it out \
          for a price in force since ever"
     )]
     Date(String),
-    /// A name that no event can carry.
+    /// A name that no event can have.
     #[error("a model has a name of 1 to {NAME_BYTES} bytes")]
     Model,
 }
 
-/// Reads from when a price is in force: a time, or a date, whose first moment in UTC is meant.
+/// Parses the start of validity: a time, or a date, which means its first moment in UTC.
 pub fn moment_ms(text: &str) -> Option<UnixMs> {
     let date = || {
         let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
@@ -85,7 +81,6 @@ pub fn moment_ms(text: &str) -> Option<UnixMs> {
 type Field<'a> = (&'static str, &'a Option<Box<RawValue>>);
 
 impl WrittenPrice {
-    /// The row of this price for a model.
     pub fn row(&self, model: &str) -> Result<PriceRow, PriceFault> {
         if model.is_empty() || model.len() > NAME_BYTES {
             return Err(PriceFault::Model);
@@ -146,7 +141,7 @@ impl WrittenPrice {
     }
 }
 
-/// As much of a value as a message shows.
+/// The part of a value that a message quotes.
 fn cut(text: &str) -> String {
     const SHOWN_CHARS: usize = 64;
     text.chars().take(SHOWN_CHARS).collect()

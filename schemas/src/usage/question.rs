@@ -1,4 +1,4 @@
-//! From the pairs of a query string to a [`Question`].
+//! Parses the pairs of a query string to a [`Question`].
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{BUCKETS_MAX, DEFAULT_DAYS, Interval};
-use crate::fault::Fault;
-use crate::filter::{RunFilter, RunQuery, invalid_parameter, unknown_parameters};
+use crate::api_error::ApiError;
+use crate::filter::{RunFilter, RunQuery, Word, invalid_parameter, unknown_parameters};
 use crate::limits::{EARLIEST_TIMESTAMP_MS, FUTURE_TIMESTAMP_MS};
 use crate::timestamp::UnixMs;
 
-/// Parameters of a list that mean nothing for a sum.
+/// Parameters of a list without a meaning for a sum.
 const OF_LISTS: [&str; 4] = ["sort", "limit", "cursor", "count"];
 
 /// What groups are made by.
@@ -25,35 +25,35 @@ pub enum GroupBy {
     Agent,
     /// The user, inherited ones included.
     UserEmail,
-    /// The app; those of the same name in several projects are one.
+    /// The app id; equal ids in several projects form one group.
     AppId,
     /// The name of the error, or the beginning of its message where it has no name.
     Reason,
 }
 
-/// A question about many runs at once.
+/// A query over many runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Which runs. `from` is always set.
+    /// `from` is always set.
     pub filter: RunFilter,
-    /// The first start that is looked at, Unix milliseconds.
+    /// The earliest start of a run, Unix milliseconds.
     pub from_ms: UnixMs,
-    /// One of the caller's projects; without it, all that the credential reaches.
+    /// One of the client's projects; `None` for all that the credential reaches.
     pub project_id: Option<String>,
-    /// Whether a series is wanted.
+    /// Set for a series.
     pub interval: Option<Interval>,
-    /// What groups are made by, where the caller said.
     pub group_by: Option<GroupBy>,
 }
 
 impl Question {
-    /// Reads the pairs of a query string: the filters of the run list, and of `interval` and `group_by` those in `extra`.
+    /// Parses the pairs of a query string: the filters of the run list, and of `interval` and `group_by` the ones in
+    /// `extra`.
     ///
-    /// Without `from` it begins at the start of the day [`DEFAULT_DAYS`] before `to`, or before now.
+    /// Without `from` the range begins at the start of the day [`DEFAULT_DAYS`] before `to`, or before now.
     ///
     /// # Errors
-    /// A 400 that names what is wrong, where, and what is allowed.
-    pub fn from_pairs<'a, I>(pairs: I, extra: &[&str], now_ms: UnixMs) -> Result<Self, Fault>
+    /// A 400 that names the parameter, its value and the rule.
+    pub fn from_pairs<'a, I>(pairs: I, extra: &[&str], now_ms: UnixMs) -> Result<Self, ApiError>
     where
         I: IntoIterator<Item = (&'a str, &'a str)>,
     {
@@ -65,8 +65,8 @@ impl Question {
                 "interval" | "group_by" if !extra.contains(&name) => {
                     unknown.insert(name);
                 }
-                "interval" => set(&mut interval, name, value, read_interval)?,
-                "group_by" => set(&mut group_by, name, value, read_group_by)?,
+                "interval" => set(&mut interval, name, value)?,
+                "group_by" => set(&mut group_by, name, value)?,
                 _ => of_filter.push((name, value)),
             }
         }
@@ -86,7 +86,7 @@ impl Question {
         Ok(question)
     }
 
-    fn check_buckets(&self, now_ms: UnixMs) -> Result<(), Fault> {
+    fn check_buckets(&self, now_ms: UnixMs) -> Result<(), ApiError> {
         let Some(interval) = self.interval else {
             return Ok(());
         };
@@ -108,11 +108,11 @@ impl Question {
     }
 }
 
-/// Reads the filters of the run list where nothing is paged or ordered.
+/// Parses the filters of the run list without paging and order.
 ///
 /// # Errors
-/// A 400 that names what is wrong, where, and what is allowed.
-pub fn unpaged<'a, I>(pairs: I) -> Result<RunQuery, Fault>
+/// A 400 that names the parameter, its value and the rule.
+pub fn unpaged<'a, I>(pairs: I) -> Result<RunQuery, ApiError>
 where
     I: IntoIterator<Item = (&'a str, &'a str)>,
 {
@@ -125,7 +125,7 @@ where
     RunQuery::from_pairs(pairs)
 }
 
-/// The first start that is looked at.
+/// The earliest start of a run.
 fn first_ms(filter: &RunFilter, now_ms: UnixMs) -> UnixMs {
     const DAY_MS: i64 = 86_400_000;
     match (filter.from_ms, filter.to_ms) {
@@ -138,32 +138,22 @@ fn first_ms(filter: &RunFilter, now_ms: UnixMs) -> UnixMs {
     }
 }
 
-fn set<T>(
-    place: &mut Option<T>,
-    name: &str,
-    value: &str,
-    read: fn(&str, &str) -> Result<T, Fault>,
-) -> Result<(), Fault> {
-    match place.replace(read(name, value)?) {
+fn set<W: Word>(place: &mut Option<W>, name: &str, value: &str) -> Result<(), ApiError> {
+    match place.replace(W::read(name, value)?) {
         None => Ok(()),
         Some(_) => Err(invalid_parameter(name, value, "given once")),
     }
 }
 
-fn read_interval(name: &str, value: &str) -> Result<Interval, Fault> {
-    match value {
-        "hour" => Ok(Interval::Hour),
-        "day" => Ok(Interval::Day),
-        _ => Err(invalid_parameter(name, value, "hour, day")),
-    }
+impl Word for Interval {
+    const ALL: &'static [Self] = &[Self::Hour, Self::Day];
+    const NAMES: &'static [&'static str] = &["hour", "day"];
 }
 
-fn read_group_by(name: &str, value: &str) -> Result<GroupBy, Fault> {
-    match value {
-        "model" => Ok(GroupBy::Model),
-        "agent" => Ok(GroupBy::Agent),
-        _ => Err(invalid_parameter(name, value, "model, agent")),
-    }
+/// The groups that `group_by` chooses from; others are the subject of an operation.
+impl Word for GroupBy {
+    const ALL: &'static [Self] = &[Self::Model, Self::Agent];
+    const NAMES: &'static [&'static str] = &["model", "agent"];
 }
 
 #[cfg(test)]
@@ -172,7 +162,7 @@ mod tests {
 
     const NOW_MS: UnixMs = 1_795_168_800_000;
 
-    fn ask(pairs: &[(&str, &str)]) -> Result<Question, Fault> {
+    fn ask(pairs: &[(&str, &str)]) -> Result<Question, ApiError> {
         Question::from_pairs(pairs.iter().copied(), &["interval", "group_by"], NOW_MS)
     }
 
@@ -228,7 +218,7 @@ mod tests {
             ])
             .is_ok()
         );
-        // Bounds far outside of everything are bounded too.
+        // Bounds far out of range are clamped too.
         assert!(
             ask(&[
                 ("interval", "day"),

@@ -1,9 +1,9 @@
 //! Only the user that runs Spindle may read the data folder: 0700 for folders, 0600 for files.
 //!
-//! What the process and the engine create is private by the umask ([`set_umask`]). What is there already is corrected at
-//! each start: the folder itself, which alone keeps others out, and as a second line Spindle's own names in it and what
-//! is directly below them. The tables of the engine lie deeper and are not walked: hundreds of thousands of files, all
-//! behind `engine/`, which is private.
+//! The umask makes everything private that the process and the engine create ([`set_umask`]). Existing files are
+//! corrected at each start: the folder itself, which alone keeps other users out, and as a second line Spindle's own
+//! names in it and what is directly below them. The tables of the engine are deeper and are not walked: hundreds of
+//! thousands of files, all behind `engine/`, which is private.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-/// What Spindle makes in its folder. Names of others are left alone: the folder may be shared by mistake.
+/// Names that Spindle creates in its folder. Other names are left alone: the folder may be shared by mistake.
 const NAMES: [&str; 7] = [
     "address",
     "credentials",
@@ -22,18 +22,18 @@ const NAMES: [&str; 7] = [
     "lock",
     "log",
 ];
-/// The rights of the group and of others.
+/// Permissions of the group and of others.
 const OTHERS: u32 = 0o077;
-/// Folders like `/tmp`, which belong to everybody.
+/// Shared folders like `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// Files and folders that this process and its children make from here on are for their user only.
+/// Files and folders that this process and its children create from here on are for their user only.
 pub(crate) fn set_umask() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Takes the rights of others away from what is in the data folder. What cannot be corrected is a warning: a volume of a
-/// container may belong to another user by design, and then the files below it are private all the same.
+/// Removes the permissions of others from the data folder. A failure is a warning: a container's volume may belong to
+/// another user by design, and the files below it are private all the same.
 pub(super) fn correct(folder: &Path) {
     let mut corrected = 0;
     let mut look = |path: &Path| match correct_one(path) {
@@ -41,7 +41,7 @@ pub(super) fn correct(folder: &Path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => tracing::warn!(
             file.path = %path.display(), error.message = %error,
-            "others may read this, and its mode cannot be changed"
+            "other users can read this path, and its mode cannot be changed"
         ),
     };
     look(folder);
@@ -57,7 +57,7 @@ pub(super) fn correct(folder: &Path) {
     if corrected > 0 {
         tracing::info!(
             folder = %folder.display(), files = corrected,
-            "others could read files and folders of the data folder; now only this user can"
+            "other users could read files of the data folder; the modes were corrected"
         );
     }
 }
@@ -84,7 +84,7 @@ fn is_ours(metadata: &Metadata) -> io::Result<()> {
         ));
     }
     if metadata.is_dir() && metadata.mode() & STICKY != 0 {
-        return other("it is a folder for everybody; use one of its own".to_owned());
+        return other("it is a shared folder; use a separate one".to_owned());
     }
     Ok(())
 }

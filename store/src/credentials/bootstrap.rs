@@ -6,35 +6,31 @@ use schemas::ids::ProjectId;
 use super::directory::Credentials;
 use super::records::{Created, NewKey, NewToken};
 use super::secrets;
-use crate::config::Secret;
+use crate::client::config::Secret;
 use crate::error::StoreError;
 
-/// The project made at the first start, and its app.
+/// The project of the first start, and its app.
 const DEFAULT: &str = "default";
-/// What the key and the token of the first start are called.
+/// Name of the key and the token of the first start.
 const FIRST: &str = "first start";
 
-/// Secrets set from outside instead of made.
+/// Secrets from the environment, in place of random ones.
 #[derive(Clone, Debug, Default)]
 pub struct GivenSecrets {
-    /// Secret of the API key of the project `default`.
     pub api_key: Option<Secret>,
-    /// Secret of the admin token.
     pub admin_token: Option<Secret>,
 }
 
-/// What was made now, to be shown once. Nothing at a later start, and nothing that was given from outside.
+/// New secrets, to be shown once. Empty at later starts, and for secrets from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct NewSecrets {
-    /// Secret of the new API key.
     pub api_key: Option<Secret>,
-    /// Secret of the new admin token.
     pub admin_token: Option<Secret>,
 }
 
 impl Credentials {
-    /// Sees to it that there is a project `default`, a key for it and an admin token. A given secret is good after
-    /// this unless it was revoked: revoked stays revoked.
+    /// Makes sure that there is a project `default`, a key for it and an admin token. A given secret is valid
+    /// afterwards unless it was revoked: revoked stays revoked.
     pub async fn bootstrap(&self, given: GivenSecrets) -> Result<NewSecrets, StoreError> {
         self.admit(given).await?;
         let mut new = NewSecrets::default();
@@ -48,8 +44,8 @@ impl Credentials {
         Ok(new)
     }
 
-    /// Sees to it that there is a project `default` and that what is given is good, unless it was revoked. Makes no
-    /// secret: several processes that are given the same may do this at once.
+    /// Makes sure that there is a project `default` and that the given secrets are valid, unless they were revoked.
+    /// Creates no secret: several processes with the same secrets may call this at once.
     pub async fn admit(&self, given: GivenSecrets) -> Result<(), StoreError> {
         if !self
             .projects()
@@ -90,7 +86,7 @@ impl Credentials {
             name: FIRST.to_owned(),
             role: Role::Admin,
             projects: None,
-            // Whoever set the server up must not be locked out by the clock.
+            // No expiry: the clock must not lock out the operator who set the server up.
             expires_at_ms: None,
             secret,
         };

@@ -1,4 +1,4 @@
-//! The directory: from a presented secret to a credential.
+//! The directory: looks credentials up by their secret.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,21 +16,21 @@ use super::failures::{FAILURES_PER_MINUTE, Failures};
 use super::records::{ProjectRecord, scope_of};
 use super::secrets::{self, SecretHash};
 use super::sessions::Sessions;
-use crate::claims::Turns;
 use crate::client::Store;
 use crate::error::StoreError;
+use crate::platform::claims::Turns;
 
-/// Credentials held. Beyond it the least used are asked for again.
+/// Cached credentials. Beyond it the least used are looked up again.
 const KNOWN_ENTRIES: u64 = 100_000;
-/// What one takes, nearly: its hash, its names, and moka's own nodes.
+/// Approximate bytes of one: its hash, its names, and moka's own nodes.
 const ENTRY_BYTES: u64 = 300;
-/// Secrets nobody knows, held so that a client with a wrong one costs the database nothing.
+/// Cached unknown secrets, so that a client with a wrong one costs the database nothing.
 const UNKNOWN_ENTRIES: u64 = 10_000;
-/// How long an unknown secret stays unknown, so how long a key made by another process may be refused.
+/// How long an unknown secret is cached, so how long a key created by another process may be rejected.
 const UNKNOWN_LIFE: Duration = Duration::from_secs(5);
-/// Look-ups in the database at the same time: guessing secrets must not crowd out reads.
+/// Concurrent look-ups in the database: guessing secrets must not crowd out reads.
 const LOOKUPS: usize = 4;
-/// Look-ups that wait for one of those; further ones fail at once, so that a flood of unknown secrets holds no requests.
+/// Queued look-ups; further ones fail at once, so that a flood of unknown secrets blocks no requests.
 const LOOKUPS_WAITING: usize = 64;
 
 /// The directory of credentials. Cheap to clone; all clones share their caches.
@@ -45,20 +45,20 @@ struct Inner {
     unknown: Cache<SecretHash, ()>,
     sessions: Sessions,
     keyless: RwLock<Arc<HashMap<String, Keyless>>>,
-    /// Counts changes seen; what was read before a change must not enter the cache after it. Whoever puts something in
-    /// holds it meanwhile, so that a change comes either before or after.
+    /// Number of observed changes: what was read before a change must not enter the cache after it. An insertion holds
+    /// the read lock, so that a change is ordered before or after it.
     generation: RwLock<u64>,
-    /// Counts what this process itself changed in the tables.
+    /// Number of changes that this process made in the tables.
     made_here: watch::Sender<u64>,
-    /// Counts changes of what is known, whoever made them.
+    /// Number of changes of the known credentials, local and remote.
     known_changes: watch::Sender<u64>,
-    /// What the tables looked like at the last reload. Held while reading them: an older reading must not replace a
-    /// newer one.
+    /// State of the tables at the last reload. Locked while reading them: an older reading must not replace a newer
+    /// one.
     seen: Mutex<Option<Marks>>,
     lookups: Semaphore,
-    /// Changes that are a look and then a write.
+    /// Turns for changes that consist of a read and a write.
     turns: Turns,
-    /// Look-ups under way and waiting.
+    /// Running and queued look-ups.
     queue: Semaphore,
     failures: Failures,
     hits: AtomicU64,
@@ -68,57 +68,54 @@ struct Inner {
 /// A credential, by the hash of its secret.
 pub(super) type Entry = (SecretHash, Arc<Credential>);
 
-/// Held while something is looked up.
+/// Held during a look-up.
 pub(super) struct Turn<'a>(
     #[expect(dead_code, reason = "held")] SemaphorePermit<'a>,
     #[expect(dead_code, reason = "held")] SemaphorePermit<'a>,
 );
 
-/// What a presented secret turned out to be.
+/// Result of the look-up of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Examined {
-    /// Of a credential that is good now.
-    Good(Arc<Credential>),
-    /// Of one that ended by itself.
+pub enum SecretCheck {
+    /// A valid credential.
+    Valid(Arc<Credential>),
+    /// An expired credential.
     Expired {
-        /// When, Unix milliseconds.
+        /// Unix milliseconds.
         at_ms: i64,
     },
-    /// Nobody's, or of one that was revoked.
+    /// No credential, or a revoked one.
     Unknown,
 }
 
-impl Examined {
-    /// The credential, if it is good.
-    pub fn good(self) -> Option<Arc<Credential>> {
+impl SecretCheck {
+    /// The credential, if it is valid.
+    pub fn valid(self) -> Option<Arc<Credential>> {
         match self {
-            Self::Good(credential) => Some(credential),
+            Self::Valid(credential) => Some(credential),
             Self::Expired { .. } | Self::Unknown => None,
         }
     }
 }
 
-/// The project that takes an app's events without a key.
+/// The project that accepts an app's events without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyless {
-    /// The project.
     pub project: ProjectId,
-    /// Its default app.
     pub default_app: AppId,
 }
 
-/// How the cache is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Credentials and sessions held.
+    /// Cached credentials and sessions.
     pub entries: u64,
     /// Requests answered from the cache.
     pub hits: u64,
-    /// Requests that had to ask the database.
+    /// Requests that queried the database.
     pub misses: u64,
-    /// Bytes they take, nearly.
+    /// Approximate bytes in use.
     pub used_bytes: u64,
-    /// Bytes they may take.
+    /// Maximum bytes.
     pub max_bytes: u64,
 }
 
@@ -128,12 +125,12 @@ struct Marks {
     projects: (u64, u64),
     keys: (u64, u64),
     tokens: (u64, u64),
-    /// Sessions that were ended. New ones are looked up when they are presented.
+    /// Ended sessions. New ones are looked up at their first use.
     ended: (u64, u64),
 }
 
 impl Marks {
-    /// Whether keys, tokens and projects are as they were.
+    /// Whether keys, tokens and projects are unchanged.
     fn has_same_credentials(&self, other: &Self) -> bool {
         (self.projects, self.keys, self.tokens) == (other.projects, other.keys, other.tokens)
     }
@@ -163,8 +160,8 @@ const KEYS: &str = "SELECT k.secret_hash, k.id, k.project_id, p.default_app, k.s
      WHERE revoked_at IS NULL AND {hash:String} IN ('', secret_hash)) AS k \
     INNER JOIN (SELECT project_id, default_app FROM projects FINAL) AS p ON p.project_id = k.project_id \
     LIMIT 90000";
-/// Those that ended lately are loaded too, so that their bearers are told that they ended; those that ended long ago are
-/// not, since nobody takes them out of the table and they must not crowd out the others.
+/// Recently expired tokens are loaded too, so that the error names the time of expiry. Tokens that expired long ago are
+/// not: they stay in the table for ever and must not crowd out the others.
 const TOKENS: &str = "SELECT secret_hash, id, name, role, projects, expires_at FROM tokens FINAL \
     WHERE revoked_at IS NULL AND {hash:String} IN ('', secret_hash) \
       AND ({hash:String} != '' OR expires_at IS NULL OR expires_at > now() - INTERVAL 7 DAY) LIMIT 90000";
@@ -175,12 +172,12 @@ const MARKS: &str = "SELECT \
     (SELECT (countIf(ended_at IS NOT NULL), maxIf(version, ended_at IS NOT NULL)) FROM sessions) AS ended";
 
 impl Credentials {
-    /// An empty directory over the store; [`Credentials::refresh`] fills it.
+    /// An empty directory; [`Credentials::refresh`] fills it.
     pub fn new(store: Store) -> Self {
         Self::with_failures_per_minute(store, FAILURES_PER_MINUTE)
     }
 
-    /// The same with another limit on failed look-ups per client address; 0 for none.
+    /// With another limit on failed look-ups per client address; 0 for none.
     pub fn with_failures_per_minute(store: Store, limit: u32) -> Self {
         let counted = store.metrics.credential_failures.clone();
         let inner = Inner {
@@ -212,7 +209,7 @@ impl Credentials {
         &self.inner.store
     }
 
-    /// Does work that no other process does at the same time under this name; see [`Store::exclusively`].
+    /// See [`Store::exclusively`].
     pub(super) async fn exclusively<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -222,34 +219,34 @@ impl Credentials {
         inner.store.exclusively(&inner.turns, name, work).await
     }
 
-    /// Whose secret this is; `None` when it is nobody's, was revoked or has ended. An error only when the secret is
-    /// not in the cache and the database cannot be asked.
+    /// The credential with this secret; `None` when it is unknown, revoked or expired. Fails only when the secret is
+    /// not cached and the database is away.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Arc<Credential>>, StoreError> {
-        Ok(self.examine(secret, now_ms()).await?.good())
+        Ok(self.check(secret, now_ms()).await?.valid())
     }
 
-    /// What is known of this secret at `now_ms`, Unix milliseconds. That a credential has ended is a matter of the clock
-    /// alone: the database is not asked for it. An error as in [`Credentials::authenticate`].
-    pub async fn examine(&self, secret: &str, now_ms: i64) -> Result<Examined, StoreError> {
-        self.examine_hash(&secrets::hash(secret), now_ms).await
+    /// The state of a secret at `now_ms`, Unix milliseconds. Expiry depends on the clock alone and costs no query.
+    /// Fails as [`Credentials::authenticate`].
+    pub async fn check(&self, secret: &str, now_ms: i64) -> Result<SecretCheck, StoreError> {
+        self.check_hash(&secrets::hash(secret), now_ms).await
     }
 
-    /// The same of a secret by its hash.
-    pub(super) async fn examine_hash(
+    /// Examines a secret by its hash.
+    pub(super) async fn check_hash(
         &self,
         hash: &SecretHash,
         now_ms: i64,
-    ) -> Result<Examined, StoreError> {
+    ) -> Result<SecretCheck, StoreError> {
         Ok(match self.find(hash).await? {
-            None => Examined::Unknown,
-            Some(credential) if credential.is_expired(now_ms) => Examined::Expired {
+            None => SecretCheck::Unknown,
+            Some(credential) if credential.is_expired(now_ms) => SecretCheck::Expired {
                 at_ms: credential.expires_at_ms().unwrap_or(now_ms),
             },
-            Some(credential) => Examined::Good(credential),
+            Some(credential) => SecretCheck::Valid(credential),
         })
     }
 
-    /// Whose secret this is, ended or not.
+    /// The credential of a secret, expired or not.
     async fn find(&self, hash: &SecretHash) -> Result<Option<Arc<Credential>>, StoreError> {
         if let Some(answer) = self.cached(hash) {
             self.inner.hits.fetch_add(1, Ordering::Relaxed);
@@ -283,7 +280,7 @@ impl Credentials {
         Ok(found)
     }
 
-    /// A turn to look something up.
+    /// Waits for the permit of a look-up.
     pub(super) async fn turn(&self) -> Result<Turn<'_>, StoreError> {
         let Ok(queued) = self.inner.queue.try_acquire() else {
             self.count("queue_full");
@@ -297,7 +294,8 @@ impl Credentials {
         Ok(Turn(turn, queued))
     }
 
-    /// What is cached of a secret: whether it is of a key or token, expired or not; `None` when it has to be looked up.
+    /// Whether a secret belongs to a key or token, expired or not, as far as the cache knows; `None` when it has to be
+    /// looked up.
     pub fn cached_secret(&self, secret: &str) -> Option<bool> {
         let hash = secrets::hash(secret);
         if self.inner.known.contains_key(&hash) {
@@ -320,7 +318,7 @@ impl Credentials {
         generation.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whatever is being read now enters no cache any more.
+    /// Reads in progress no longer enter the caches.
     pub(super) fn changed(&self) {
         let generation = self.inner.generation.write();
         *generation.unwrap_or_else(PoisonError::into_inner) += 1;
@@ -346,19 +344,18 @@ impl Credentials {
             .inc();
     }
 
-    /// The project that accepts events of this app without a key, if there is one.
+    /// The project that accepts events of this app without a key.
     pub fn keyless(&self, app_id: &str) -> Option<Keyless> {
         let apps = self.inner.keyless.read().ok()?.clone();
         apps.get(app_id).cloned()
     }
 
-    /// Whether any project accepts events without a key: worth a warning at start.
+    /// Whether any project accepts events without a key: a warning at start.
     pub fn has_keyless(&self) -> bool {
         self.inner.keyless.read().is_ok_and(|apps| !apps.is_empty())
     }
 
-    /// Looks whether another process changed something, and takes it over. Call it every few seconds; an error
-    /// leaves everything as it is.
+    /// Loads changes of other processes. Call it every few seconds; an error leaves everything unchanged.
     pub async fn refresh(&self) -> Result<(), StoreError> {
         let mut seen = self.inner.seen.lock().await;
         let marks: Marks = self.read(MARKS).one().await?;
@@ -376,12 +373,12 @@ impl Credentials {
         Ok(())
     }
 
-    /// Reads everything again, even if the tables look as they did; nothing that was read before is held when this
-    /// returns. While the database cannot be asked, what is known stays: an order to empty caches must not turn a
-    /// deployment that takes events into one that refuses them (R1). It is read again as soon as that can be done.
+    /// Reloads everything, even if the tables look unchanged; no entry from before remains when this returns. While the
+    /// database is away, known credentials stay: an order to clear caches must not turn a deployment that accepts
+    /// events into one that rejects them (R1). They are reloaded as soon as possible.
     pub async fn clear(&self) -> Result<(), StoreError> {
         let mut seen = self.inner.seen.lock().await;
-        // Somebody waits, so what the tables look like is left to the next refresh, which reads once more.
+        // A request waits, so comparing the tables is left to the next refresh, which reloads once more.
         *seen = None;
         self.inner.unknown.invalidate_all();
         self.take_over().await?;
@@ -390,12 +387,12 @@ impl Credentials {
         Ok(())
     }
 
-    /// Changes whenever this process made, changed or revoked something: others have to hear of it.
+    /// Changes when this process created, changed or revoked a credential, so that it is published to the others.
     pub fn made_here(&self) -> watch::Receiver<u64> {
         self.inner.made_here.subscribe()
     }
 
-    /// Changes whenever what is known does, whoever changed it.
+    /// Changes with the known credentials, whichever process changed them.
     pub fn known_changes(&self) -> watch::Receiver<u64> {
         self.inner.known_changes.subscribe()
     }
@@ -404,7 +401,7 @@ impl Credentials {
         self.inner.known_changes.send_modify(|count| *count += 1);
     }
 
-    /// Takes over what this process just wrote.
+    /// Loads what this process just wrote.
     pub(super) async fn reload(&self) -> Result<(), StoreError> {
         self.inner.made_here.send_modify(|count| *count += 1);
         self.changed();
@@ -412,7 +409,7 @@ impl Credentials {
         self.refresh().await
     }
 
-    /// Replaces all that is held by what the tables say now. Only one at a time: see `seen`.
+    /// Replaces all cached entries by the tables' current ones. One at a time: see `seen`.
     async fn take_over(&self) -> Result<(), StoreError> {
         self.changed();
         let (active, projects) = futures::try_join!(self.load(""), self.projects())?;
@@ -444,7 +441,6 @@ impl Credentials {
             .collect())
     }
 
-    /// Drops one credential from the cache.
     pub(super) fn forget(&self, id: &str) {
         self.changed();
         for (hash, credential) in &self.inner.known {
@@ -455,7 +451,7 @@ impl Credentials {
         self.known_changed();
     }
 
-    /// The API keys that are good now, and the apps that are accepted without one: what reporting needs to know.
+    /// The valid API keys, and the apps that are accepted without one: what ingest needs.
     pub(super) fn reporters(&self) -> (Vec<Entry>, Arc<HashMap<String, Keyless>>) {
         let known = self.inner.known.iter();
         let keys = known.filter(|(_, credential)| matches!(**credential, Credential::Key { .. }));
@@ -466,7 +462,7 @@ impl Credentials {
         )
     }
 
-    /// Knows these until the tables are read.
+    /// Uses these entries until the tables are read.
     pub(super) fn believe(&self, keys: Vec<Entry>, keyless: HashMap<String, Keyless>) {
         for (hash, key) in keys {
             self.inner.known.insert(hash, key);
@@ -476,7 +472,6 @@ impl Credentials {
         }
     }
 
-    /// How the cache is doing.
     pub fn stats(&self) -> CacheStats {
         self.inner.known.run_pending_tasks();
         let entries = self.inner.known.entry_count();
@@ -491,7 +486,7 @@ impl Credentials {
     }
 }
 
-/// Apps accepted without a key. An app that two projects claim is accepted by neither: nobody can say whose it is.
+/// Apps accepted without a key. An app in two projects is accepted by neither, because its owner is ambiguous.
 fn keyless_apps(projects: &[ProjectRecord]) -> HashMap<String, Keyless> {
     let mut claims: HashMap<&str, Vec<&ProjectRecord>> = HashMap::new();
     for project in projects {
@@ -532,7 +527,7 @@ impl KeyRow {
 }
 
 impl TokenRow {
-    /// `None` for a role this program does not know: it grants nothing.
+    /// `None` for a role that this program does not know: it grants nothing.
     fn into_entry(self) -> Option<(SecretHash, Arc<Credential>)> {
         let limited = !self.projects.is_empty();
         let credential = Credential::Token {

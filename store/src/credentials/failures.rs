@@ -1,20 +1,20 @@
 //! Failed look-ups of credentials, limited per client address.
 //!
-//! Secrets are 256 random bits, so guessing one is hopeless; what a guess costs is a query in the database. Each address
-//! has a token bucket of look-ups that may fail. An empty one answers 429 before anything is looked up. A credential that
-//! is cached costs nothing and is never limited, so an address shared by many clients goes on for all that are good.
+//! Secrets are 256 random bits, so guessing one is hopeless; but a guess costs a query. Each address has a token bucket
+//! of look-ups that may fail. An empty one yields 429 before any look-up. A cached credential costs nothing and is
+//! never limited, so an address shared by many clients keeps working for all valid ones.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use moka::sync::Cache;
 use prometheus::IntCounterVec;
+use schemas::api_error::{ApiError, ErrorCode};
 use schemas::client_address::ClientAddress;
-use schemas::fault::Fault;
 
-/// Failed look-ups of one address per minute, and at once.
+/// Failed look-ups of one address, per minute and in a burst.
 pub const FAILURES_PER_MINUTE: u32 = 300;
-/// Addresses whose failures are counted at once; beyond it the least used start again (X1).
+/// Tracked addresses; beyond it the least used start again (X1).
 const ADDRESSES: u64 = 20_000;
 /// After this long without a failure every bucket is full again.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
@@ -22,14 +22,11 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 const LINES: u32 = 60;
 
-/// What was not good.
+/// The kind of an invalid credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedCredential {
-    /// An API key or a token.
     Secret,
-    /// A session.
     Session,
-    /// A token of the identity provider.
     Identity,
 }
 
@@ -51,7 +48,7 @@ pub struct Failures {
     counted: IntCounterVec,
 }
 
-/// The token bucket of one address, and what was logged of it.
+/// The token bucket of one address, and its log state.
 #[derive(Debug)]
 struct OfAddress {
     left: f64,
@@ -82,15 +79,15 @@ impl Failures {
         }
     }
 
-    /// Whether a credential of this address may be looked up.
+    /// Whether a credential from this address may be looked up.
     ///
     /// # Errors
-    /// 429 when too many of them failed.
-    pub fn may_try(&self, client: Option<ClientAddress>) -> Result<(), Fault> {
+    /// 429 when too many look-ups failed.
+    pub fn may_try(&self, client: Option<ClientAddress>) -> Result<(), ApiError> {
         self.may_try_at(client, Instant::now())
     }
 
-    fn may_try_at(&self, client: Option<ClientAddress>, now: Instant) -> Result<(), Fault> {
+    fn may_try_at(&self, client: Option<ClientAddress>, now: Instant) -> Result<(), ApiError> {
         let Some(of) = client.and_then(|client| self.addresses.get(&client)) else {
             return Ok(());
         };
@@ -106,13 +103,10 @@ impl Failures {
             "more than {} credentials of this address failed within a minute; try again in {wait_s} s",
             self.per_minute
         );
-        Err(Fault {
-            retry_after_s: Some(wait_s),
-            ..Fault::new(429, "too_many_failures", message)
-        })
+        Err(ApiError::new(ErrorCode::TooManyFailures, message).with_retry_after(wait_s))
     }
 
-    /// A credential of this address was looked up and is not good.
+    /// Call after the look-up of an invalid credential from this address.
     pub fn failed(&self, client: Option<ClientAddress>, what: FailedCredential) {
         self.counted.with_label_values(&[what.label()]).inc();
         let Some(client) = client else { return };
@@ -126,7 +120,7 @@ impl Failures {
         }
     }
 
-    /// Counts a failure; gives how many there are to be logged, if a line is due.
+    /// Counts a failure; returns how many to log, if a line is due.
     fn count(&self, client: ClientAddress, now: Instant) -> Option<u32> {
         let of = self.addresses.get_with(client, || {
             Arc::new(Mutex::new(OfAddress {

@@ -1,7 +1,7 @@
-//! Projects as they are kept: making and changing them.
+//! Creating and changing projects.
 //!
-//! An app is accepted without a key by one project. The table cannot hold that, so whoever changes projects takes a
-//! turn in the deployment, and looks at all of them in it.
+//! At most one project accepts an app without a key. The table cannot enforce that, so each change of projects takes a
+//! turn in the deployment, and reads all projects in it.
 
 use schemas::ids::ProjectId;
 
@@ -9,26 +9,26 @@ use super::directory::Credentials;
 use super::records::{ProjectRecord, now_micros};
 use crate::error::StoreError;
 
-/// Days after which the data of a project goes for which nobody said anything else. As in the migration.
+/// Default days of retention, as in the migration.
 const RETENTION_DAYS: u32 = 30;
-/// App of events that name none, unless the project says otherwise.
+/// Default app of events that name none.
 const DEFAULT_APP: &str = "default";
-/// The name under which processes take turns in changing projects.
+/// Name of the turn for changes of projects.
 const PROJECTS_TURN: &str = "projects";
 
-/// What changes of a project; `None` leaves what is there, or what is usual for a new one.
+/// A change of a project; `None` keeps the current value, or the default of a new project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectChange {
     /// App of events that name none.
     pub default_app: Option<String>,
     /// Apps whose events are accepted without a key.
     pub keyless_app_ids: Option<Vec<String>>,
-    /// Days after which its data goes; 0 keeps it for ever.
+    /// Days after which its data is dropped; 0 keeps it for ever.
     pub retention_days: Option<u32>,
 }
 
 impl Credentials {
-    /// Makes a project or changes its apps.
+    /// Creates a project or changes its apps.
     pub async fn put_project(
         &self,
         project: &ProjectId,
@@ -44,7 +44,7 @@ impl Credentials {
         self.change_project(project, change).await.map(|_| ())
     }
 
-    /// Sets the days after which the data of a project goes; 0 keeps it for ever. The project exists.
+    /// Days after which the data of an existing project is dropped; 0 keeps it for ever.
     pub async fn set_retention(&self, project: &ProjectId, days: u32) -> Result<(), StoreError> {
         let mut known = self.projects().await?.into_iter();
         if !known.any(|known| known.project_id == project.as_str()) {
@@ -59,7 +59,7 @@ impl Credentials {
         self.change_project(project, change).await.map(|_| ())
     }
 
-    /// Makes a project, or changes it, and gives it as it is then.
+    /// Creates or changes a project, and returns its new state.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when another project accepts one of the apps without a key.
@@ -95,7 +95,7 @@ impl Credentials {
         };
         let mut taken = others.iter().flat_map(|other| &other.keyless_app_ids);
         if let Some(app) = taken.find(|app| keyless.contains(app)) {
-            // Whose it is, is not for everybody who may ask.
+            // The owner is not named: the caller may have no access to that project.
             return Err(StoreError::Conflict(format!(
                 "app `{app}` is accepted without a key by another project already; take it from that project first"
             )));

@@ -1,4 +1,4 @@
-//! Projects, keys and tokens as they are kept: creating, listing, revoking.
+//! Creating, listing and revoking projects, keys and tokens.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,23 +10,22 @@ use serde::Deserialize;
 
 use super::directory::Credentials;
 use super::secrets::{self, SECRET_BYTES_LEAST, SecretHash};
-use crate::config::Secret;
+use crate::client::config::Secret;
+use crate::client::query::BoundedQuery;
 use crate::error::StoreError;
-use crate::reads::BoundedQuery;
 
-/// The name under which processes take turns in revoking tokens.
+/// Name of the turn for revoking tokens.
 const TOKENS_TURN: &str = "tokens";
 
-/// A project.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
 pub struct ProjectRecord {
-    /// Its id: a slug.
+    /// A slug.
     pub project_id: String,
     /// App of events that name none.
     pub default_app: String,
     /// Apps whose events are accepted without a key. Empty unless an old client needs it.
     pub keyless_app_ids: Vec<String>,
-    /// Days after which its data goes; 0 keeps it for ever.
+    /// Days after which its data is dropped; 0 keeps it for ever.
     pub retention_days: u32,
     /// Unix milliseconds.
     pub created_at: i64,
@@ -35,41 +34,37 @@ pub struct ProjectRecord {
 /// An API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
 pub struct KeyRecord {
-    /// Public identifier.
     pub id: String,
-    /// The project it belongs to.
     pub project_id: String,
-    /// What people call it.
+    /// For display.
     pub name: String,
     /// `report`, `read`.
     pub scopes: Vec<String>,
     /// Unix milliseconds.
     pub created_at: i64,
-    /// Unix milliseconds; none while it is good.
+    /// Unix milliseconds; `None` while it is valid.
     pub revoked_at: Option<i64>,
 }
 
 /// A token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
 pub struct TokenRecord {
-    /// Public identifier.
     pub id: String,
-    /// What people call it.
+    /// For display.
     pub name: String,
     /// `viewer`, `starter`, `operator`, `admin`.
     pub role: String,
-    /// The projects it is limited to; empty means all.
+    /// The projects that it is limited to; empty means all.
     pub projects: Vec<String>,
     /// Unix milliseconds.
     pub created_at: i64,
-    /// When it ends by itself, Unix milliseconds; none for never.
+    /// When it expires, Unix milliseconds; `None` for never.
     pub expires_at: Option<i64>,
-    /// Unix milliseconds; none while it was not revoked.
+    /// Unix milliseconds; `None` unless it was revoked.
     pub revoked_at: Option<i64>,
 }
 
 impl TokenRecord {
-    /// Whether it was not revoked.
     fn is_active(&self) -> bool {
         self.revoked_at.is_none()
     }
@@ -81,51 +76,43 @@ impl TokenRecord {
     }
 }
 
-/// What a new key shall be.
 #[derive(Clone, Debug)]
 pub struct NewKey {
-    /// Its project; has to exist.
+    /// Has to exist.
     pub project: ProjectId,
-    /// What people call it.
+    /// For display.
     pub name: String,
-    /// What it may do.
     pub scopes: Vec<Scope>,
-    /// A secret given from outside; a random one otherwise.
+    /// Defaults to a random one.
     pub secret: Option<Secret>,
 }
 
-/// What a new token shall be.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// What people call it.
+    /// For display.
     pub name: String,
-    /// What it may do.
     pub role: Role,
-    /// The projects it is limited to; `None` means all.
+    /// The projects that it is limited to; `None` means all.
     pub projects: Option<Vec<ProjectId>>,
-    /// When it ends by itself, Unix milliseconds; `None` for never.
+    /// When it expires, Unix milliseconds; `None` for never.
     pub expires_at_ms: Option<i64>,
-    /// A secret given from outside; a random one otherwise.
+    /// Defaults to a random one.
     pub secret: Option<Secret>,
 }
 
-/// A key or token that was made. The only time its secret is seen.
+/// A new key or token. Its secret is not available later.
 #[derive(Clone, Debug)]
 pub struct Created {
-    /// Public identifier.
     pub id: String,
-    /// The secret.
     pub secret: Secret,
 }
 
 impl Credentials {
-    /// All projects.
     pub async fn projects(&self) -> Result<Vec<ProjectRecord>, StoreError> {
         let sql = "SELECT project_id, default_app, keyless_app_ids, retention_days, created_at FROM projects FINAL ORDER BY project_id";
         self.store().bounded_query(sql).rows().await
     }
 
-    /// Makes an API key.
     pub async fn create_key(&self, new: NewKey) -> Result<Created, StoreError> {
         check_name(&new.name)?;
         if new.scopes.is_empty() {
@@ -146,7 +133,7 @@ impl Credentials {
         }
         let (secret, hash) = check_secret(new.secret.unwrap_or_else(secrets::new_key))?;
         let id = secrets::public_id("key", &hash);
-        let scopes: Vec<&str> = new.scopes.iter().copied().map(scope_text).collect();
+        let scopes: Vec<&str> = new.scopes.iter().copied().map(Scope::as_str).collect();
         let sql = "INSERT INTO api_keys (secret_hash, version, id, project_id, name, scopes, created_at) VALUES \
                    ({hash:String}, {now:UInt64}, {id:String}, {project:String}, {name:String}, \
                     {scopes:Array(String)}, now64(3))";
@@ -165,7 +152,7 @@ impl Credentials {
         Ok(Created { id, secret })
     }
 
-    /// All API keys, revoked ones too; of one project if given.
+    /// Includes revoked keys; of one project if given.
     pub async fn keys(&self, project: Option<&ProjectId>) -> Result<Vec<KeyRecord>, StoreError> {
         let sql = "SELECT id, project_id, name, scopes, created_at, revoked_at FROM api_keys FINAL \
                    WHERE {project:String} IN ('', project_id) ORDER BY created_at, id";
@@ -177,8 +164,8 @@ impl Credentials {
             .await
     }
 
-    /// Revokes an API key; false when there is no such active key. In this process it is refused from now on, in
-    /// others after their next refresh.
+    /// Revokes an API key; `false` when there is no such active key. This process rejects it from now on, others after
+    /// their next refresh.
     pub async fn revoke_key(&self, id: &str) -> Result<bool, StoreError> {
         if !self
             .is_active(
@@ -195,7 +182,6 @@ impl Credentials {
         self.revoke(sql, id).await
     }
 
-    /// Makes a token.
     pub async fn create_token(&self, new: NewToken) -> Result<Created, StoreError> {
         check_name(&new.name)?;
         if new.projects.as_ref().is_some_and(Vec::is_empty) {
@@ -211,7 +197,7 @@ impl Credentials {
             .flatten()
             .map(ProjectId::as_str)
             .collect();
-        // The zeroth millisecond stands for never: a token that ended in 1970 is not asked for.
+        // Zero stands for never: no token expires in 1970.
         let sql = "INSERT INTO tokens (secret_hash, version, id, name, role, projects, created_at, expires_at) VALUES \
                    ({hash:String}, {now:UInt64}, {id:String}, {name:String}, {role:String}, \
                     {projects:Array(String)}, now64(3), \
@@ -232,17 +218,17 @@ impl Credentials {
         Ok(Created { id, secret })
     }
 
-    /// All tokens, revoked ones too.
+    /// Includes revoked tokens.
     pub async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
         let sql = "SELECT id, name, role, projects, created_at, expires_at, revoked_at FROM tokens FINAL ORDER BY created_at, id";
         self.store().bounded_query(sql).rows().await
     }
 
-    /// Revokes a token; what holds for [`Credentials::revoke_key`] holds here.
+    /// Revokes a token, like [`Credentials::revoke_key`].
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] for the last token that administers everything and does not expire: without one, only
-    /// whoever can write to the tables gets in again.
+    /// [`StoreError::Conflict`] for the last token that administers everything and does not expire: without one, access
+    /// can be restored only by writing to the tables.
     pub async fn revoke_token(&self, id: &str) -> Result<bool, StoreError> {
         let (this, id) = (self.clone(), id.to_owned());
         self.exclusively(
@@ -285,7 +271,7 @@ impl Credentials {
             .param("now", now_micros())
             .execute()
             .await?;
-        // Whatever a reload finds, the revoked one is out from here on.
+        // Whatever a reload finds, the revoked one is gone from here on.
         self.forget(id);
         self.reload().await?;
         Ok(true)
@@ -315,8 +301,8 @@ fn check_secret(secret: Secret) -> Result<(Secret, SecretHash), StoreError> {
     Ok((secret, hash))
 }
 
-/// A version that is newer than all before it, unless the clock went back; statements that replace a row take the
-/// greater of this and the row's own plus one.
+/// A version newer than all before it, unless the clock was set back; statements that replace a row take the maximum of
+/// this and the row's version plus one.
 pub(super) fn now_micros() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -324,15 +310,8 @@ pub(super) fn now_micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn scope_text(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Report => "report",
-        Scope::Read => "read",
-    }
-}
-
 pub(super) fn scope_of(text: &str) -> Option<Scope> {
     [Scope::Report, Scope::Read]
         .into_iter()
-        .find(|scope| scope_text(*scope) == text)
+        .find(|scope| scope.as_str() == text)
 }

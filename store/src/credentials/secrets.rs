@@ -1,13 +1,13 @@
-//! Making and hashing secrets.
+//! Creating and hashing secrets.
 
 use sha2::{Digest, Sha256};
 
-use crate::config::Secret;
+use crate::client::config::Secret;
 
-/// What a secret is known by.
+/// SHA-256 of a secret.
 pub(super) type SecretHash = [u8; 32];
 
-/// Shortest secret that may be given from outside: what cannot be guessed at the rate of requests.
+/// Shortest configurable secret: not guessable at the rate of requests.
 pub(super) const SECRET_BYTES_LEAST: usize = 16;
 
 pub(super) fn hash(secret: &str) -> SecretHash {
@@ -33,8 +33,8 @@ fn random(prefix: &str) -> Secret {
     ))
 }
 
-/// A public identifier: the beginning of the hash says nothing about the secret and is the same every time the
-/// same secret is given.
+/// A public identifier: the prefix of the hash reveals nothing about the secret and is the same every time the same
+/// secret is configured.
 pub(super) fn public_id(prefix: &str, hash: &SecretHash) -> String {
     format!("{prefix}_{}", hex::encode(&hash[..8]))
 }

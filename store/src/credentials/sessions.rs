@@ -1,8 +1,8 @@
-//! Sessions: people who signed in for a while, known by a secret of their own.
+//! Sessions of signed-in users, with their own secrets.
 //!
-//! A session says whom it stands for and no more: the role, the projects, the end and the revocation of a token are its
-//! own and looked up at every use, so they count for its sessions at once. What an identity provider claims of somebody
-//! is kept as text that whoever checks claims gives and reads.
+//! A session only refers to its token: role, projects, expiry and revocation of the token are looked up at every use,
+//! so they apply to its sessions at once. An identity provider's claims about a user are stored as text that only the
+//! code that checks claims writes and reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,35 +13,31 @@ use moka::sync::Cache;
 use schemas::credential::Credential;
 use serde::Deserialize;
 
-use super::directory::{Credentials, Examined, hash_of};
+use super::directory::{Credentials, SecretCheck, hash_of};
 use super::records::now_micros;
 use super::secrets::{self, SecretHash};
-use crate::config::Secret;
+use crate::client::config::Secret;
 use crate::error::StoreError;
 
-/// Sessions of one token or one person at the same time; the oldest ends for a further one. Many times the browsers
-/// somebody has, and few enough that a program that signs in again and again fills nothing (X1).
+/// Concurrent sessions of one token or user; the oldest ends for a further one. Many times the browsers of one user,
+/// and few enough that a program that signs in again and again fills nothing (X1).
 pub const SESSIONS_EACH: usize = 100;
-/// Memory for sessions that were looked up. One of a token takes some hundred bytes, one of a person some thousand.
+/// Memory for cached sessions. One of a token takes some hundred bytes, one of a user some thousand.
 const KNOWN_BYTES: u64 = 16 << 20;
-/// What one takes besides its claims, nearly: its hash, its fields, and moka's own nodes.
+/// Approximate bytes of one besides its claims: its hash, its fields, and moka's own nodes.
 const ENTRY_BYTES: u32 = 300;
-/// Secrets of no session, held so that a browser with an old cookie costs the database nothing.
+/// Cached unknown secrets, so that a browser with an old cookie costs the database nothing.
 const UNKNOWN_ENTRIES: u64 = 10_000;
-/// How long such a secret stays unknown.
+/// How long an unknown secret is cached.
 const UNKNOWN_LIFE: Duration = Duration::from_secs(5);
-/// How often a row is written again where a write of another process was under way: on clusters one write of a small
-/// table goes after the other.
-const TRIES: usize = 20;
-const PAUSE: Duration = Duration::from_millis(25);
 
-/// Sessions as one process knows them.
+/// The session cache of one process.
 pub(super) struct Sessions {
     known: Cache<SecretHash, Arc<Known>>,
     unknown: Cache<SecretHash, ()>,
 }
 
-/// A session that was not ended. It may be over by the clock.
+/// A session that was not ended; it may have expired.
 #[derive(Debug)]
 struct Known {
     holder: Holder,
@@ -76,7 +72,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// Sessions held, bytes they take, and bytes they may take.
+    /// Number of cached sessions, bytes in use, and maximum bytes.
     pub(super) fn sizes(&self) -> (u64, u64, u64) {
         self.known.run_pending_tasks();
         let entries = self.known.entry_count();
@@ -84,54 +80,47 @@ impl Sessions {
     }
 }
 
-/// Whom a new session shall stand for.
 #[derive(Clone, Copy, Debug)]
 pub enum NewSession<'a> {
-    /// The bearer of this token, which is good.
-    Token {
-        /// Its secret.
-        secret: &'a str,
-        /// Its public identifier.
-        id: &'a str,
-    },
-    /// Somebody for whom an identity provider vouches.
+    /// The bearer of this valid token.
+    Token { secret: &'a str, id: &'a str },
+    /// A user authenticated by an identity provider.
     Person {
-        /// Who, in the provider's words that stay the same.
+        /// The provider's stable id of the user.
         id: &'a str,
-        /// What is claimed of them, to be read again at every use; some kilobytes.
+        /// Claims about the user, parsed again at every use; some kilobytes.
         claims: &'a str,
     },
 }
 
-/// A session that began. The only time its secret is seen.
+/// A new session. Its secret is not available later.
 #[derive(Clone, Debug)]
 pub struct Started {
     /// What the browser sends from now on.
     pub secret: Secret,
-    /// When it ends by itself, Unix milliseconds.
+    /// When it expires, Unix milliseconds.
     pub expires_at_ms: i64,
 }
 
-/// What the secret of a session turned out to be.
+/// Result of the look-up of a session's secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Session {
-    /// Of a session that goes on.
-    Good {
-        /// Whom it stands for.
-        stands_for: StandsFor,
-        /// When it ends by itself, Unix milliseconds.
+    /// A valid session.
+    Active {
+        subject: SessionSubject,
+        /// When it expires, Unix milliseconds.
         expires_at_ms: i64,
     },
-    /// Of no session, or of one that ended, or whose token was revoked or has ended.
-    Over,
+    /// No session, or one that ended, or whose token was revoked or has expired.
+    Ended,
 }
 
-/// Whom a session stands for.
+/// The identity behind a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StandsFor {
-    /// A token, as it is now.
+pub enum SessionSubject {
+    /// The token in its current state.
     Token(Arc<Credential>),
-    /// What is claimed of a person, as it was given when the session began.
+    /// The claims about a user when the session began.
     Claims(Arc<str>),
 }
 
@@ -163,19 +152,19 @@ const START: &str = "INSERT INTO sessions (secret_hash, version, holder, token_h
 const LIVE: &str = "SELECT count() FROM sessions FINAL \
     WHERE holder = {holder:String} AND ended_at IS NULL AND expires_at > now64(3)";
 
-/// Ends sessions: the columns of their newest rows again, as ended now.
+/// Ends sessions: copies the columns of their newest rows, with an end time of now.
 const END: &str = "INSERT INTO sessions (secret_hash, version, holder, token_hash, claims, created_at, expires_at, ended_at) \
     SELECT secret_hash, greatest({now:UInt64}, version + 1), holder, token_hash, '', created_at, expires_at, now64(3) \
     FROM sessions FINAL WHERE ended_at IS NULL AND ";
 const THIS: &str = "secret_hash = {hash:String}";
-/// All of a holder but the newest.
+/// All sessions of a holder except the newest ones.
 const OLDEST: &str = "secret_hash IN (SELECT secret_hash FROM sessions FINAL \
     WHERE holder = {holder:String} AND ended_at IS NULL AND expires_at > now64(3) \
     ORDER BY created_at DESC, secret_hash LIMIT {kept:UInt64}, 1000000)";
 
 impl Credentials {
-    /// Begins a session that ends at `expires_at_ms`; `now_ms` and it are Unix milliseconds. Every process of the
-    /// deployment knows it when this returns. With [`SESSIONS_EACH`] of the same holder, the oldest of them ends.
+    /// Begins a session that ends at `expires_at_ms`; it and `now_ms` are Unix milliseconds. Every process of the
+    /// deployment knows it when this returns. With [`SESSIONS_EACH`] sessions of the same holder, the oldest ends.
     pub async fn start_session(
         &self,
         new: NewSession<'_>,
@@ -184,7 +173,7 @@ impl Credentials {
     ) -> Result<Started, StoreError> {
         let secret = secrets::new_session();
         let hash = secrets::hash(secret.reveal());
-        // Ids of tokens and of people are apart.
+        // Separate namespaces for ids of tokens and of users.
         let (holder, token_hash, claims) = match new {
             NewSession::Token { secret, id } => (id.to_owned(), Some(secrets::hash(secret)), ""),
             NewSession::Person { id, claims } => (format!("oidc:{id}"), None, claims),
@@ -207,7 +196,7 @@ impl Credentials {
         })
     }
 
-    /// Ends the oldest sessions of a holder where there is no room for one more.
+    /// Ends the oldest sessions of a holder when there is no room for another one.
     async fn make_room(&self, holder: &str) -> Result<(), StoreError> {
         let live: u64 = self.read(LIVE).param("holder", holder).one().await?;
         let kept = SESSIONS_EACH as u64 - 1;
@@ -226,30 +215,30 @@ impl Credentials {
         self.reload().await
     }
 
-    /// What is known of the secret of a session at `now_ms`, Unix milliseconds. An error only when it, or the token it
-    /// stands for, is not in the cache and the database cannot be asked.
+    /// The state of a session at `now_ms`, Unix milliseconds. Fails only when it, or its token, is not cached and the
+    /// database is away.
     pub async fn session(&self, secret: &str, now_ms: i64) -> Result<Session, StoreError> {
         let Some(known) = self.find_session(secrets::hash(secret)).await? else {
-            return Ok(Session::Over);
+            return Ok(Session::Ended);
         };
         if known.expires_at_ms <= now_ms {
-            return Ok(Session::Over);
+            return Ok(Session::Ended);
         }
-        let stands_for = match &known.holder {
-            Holder::Claims(claims) => StandsFor::Claims(claims.clone()),
-            Holder::Token(hash) => match self.examine_hash(hash, now_ms).await? {
-                Examined::Good(token) => StandsFor::Token(token),
-                Examined::Expired { .. } | Examined::Unknown => return Ok(Session::Over),
+        let subject = match &known.holder {
+            Holder::Claims(claims) => SessionSubject::Claims(claims.clone()),
+            Holder::Token(hash) => match self.check_hash(hash, now_ms).await? {
+                SecretCheck::Valid(token) => SessionSubject::Token(token),
+                SecretCheck::Expired { .. } | SecretCheck::Unknown => return Ok(Session::Ended),
             },
         };
-        Ok(Session::Good {
-            stands_for,
+        Ok(Session::Active {
+            subject,
             expires_at_ms: known.expires_at_ms,
         })
     }
 
-    /// Ends a session; false when it was over already. In this process it is refused from now on, in others as soon as
-    /// they hear of it, or after their next refresh.
+    /// Ends a session; `false` when it was over. This process rejects it from now on, others as soon as they receive
+    /// the message, or after their next refresh.
     pub async fn end_session(&self, secret: &str) -> Result<bool, StoreError> {
         let hash = secrets::hash(secret);
         if self.find_session(hash).await?.is_none() {
@@ -268,7 +257,7 @@ impl Credentials {
         Ok(true)
     }
 
-    /// Has every session looked up again.
+    /// Clears the cache of sessions.
     pub(super) fn forget_sessions(&self) {
         self.changed();
         self.sessions().known.invalidate_all();
@@ -311,7 +300,7 @@ impl Credentials {
         })
     }
 
-    /// What is cached of the secret of a session: whether it is of one; `None` when it has to be looked up.
+    /// Whether a secret belongs to a session, as far as the cache knows; `None` when it has to be looked up.
     pub fn cached_session_secret(&self, secret: &str) -> Option<bool> {
         let hash = secrets::hash(secret);
         if self.sessions().known.contains_key(&hash) {
@@ -326,26 +315,19 @@ impl Credentials {
         Ok(rows.into_iter().next().and_then(SessionRow::into_known))
     }
 
-    /// Runs a statement that writes, again where it met another one.
+    /// Executes a statement that writes, with retries where it meets another one.
     async fn write(&self, sql: &str, fill: impl Fn(Query) -> Query) -> Result<(), StoreError> {
-        let limit = self.store().config.query_timeout;
-        let mut tries = 0;
-        loop {
-            let mut query = self.store().client.query_raw(sql);
-            if self.store().replicated().is_some() {
-                // What it reads has to be what others wrote, also on a server that lags behind.
-                query = query.with_setting("select_sequential_consistency", "1");
-            }
-            let written = fill(query).execute();
-            let written = match tokio::time::timeout(limit, written).await {
-                Ok(written) => written.map_err(StoreError::from),
-                Err(_) => Err(StoreError::TimedOut(limit)),
-            };
-            match written {
-                Err(StoreError::Overloaded { .. }) if tries < TRIES => tries += 1,
-                outcome => return outcome,
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        let store = self.store();
+        let is_replicated = store.replicated().is_some();
+        store
+            .write_small(move || {
+                let query = fill(store.client.query_raw(sql));
+                match is_replicated {
+                    // It must read what other processes wrote, also on a replica that lags behind.
+                    true => query.with_setting("select_sequential_consistency", "1"),
+                    false => query,
+                }
+            })
+            .await
     }
 }

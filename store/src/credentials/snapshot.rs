@@ -1,7 +1,7 @@
-//! What reporting needs to know of keys and projects, as it can be kept outside of the database.
+//! The part of the credentials that ingest needs, in a form that is stored outside of the database.
 //!
-//! It holds the hashes of secrets, never secrets: whoever reads it learns who may report and cannot do so. Tokens are
-//! not in it, since nobody reports with one.
+//! It contains hashes of secrets, never secrets: a reader of the file learns which keys exist and cannot use them.
+//! Tokens are not in it, because events are not reported with tokens.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use schemas::ids::{AppId, ProjectId};
 use serde::{Deserialize, Serialize};
 
 use super::directory::{Credentials, Keyless, hash_of};
-use super::records::{scope_of, scope_text};
+use super::records::scope_of;
 
-/// The form of [`Snapshot`] written here. One of another number is not read.
+/// The format version of [`Snapshot`] written here. Others are rejected.
 const FORM: u32 = 1;
 
-/// Keys and keyless apps as they were at a time. Goes to and from a file by serde.
+/// Keys and keyless apps at a point in time. Stored in a file by serde.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The form it is written in.
+    /// Format version.
     form: u32,
-    /// When the tables said so, Unix milliseconds.
+    /// When the tables were read, Unix milliseconds.
     at_ms: i64,
     keys: Vec<Key>,
     keyless: Vec<App>,
@@ -46,29 +46,29 @@ struct App {
 /// Why a snapshot cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotFault {
-    /// Another program wrote it.
+    /// Unknown format version.
     #[error("it is written in form {0}, which this program does not know")]
     Form(u32),
-    /// A key revoked since might be good again for too long.
+    /// Too old: a key revoked since would be valid again for too long.
     #[error("it is {0} seconds old, which is more than is allowed")]
     Old(i64),
-    /// It says that it is from the future: how old it is cannot be known.
+    /// It is dated in the future, so its age is unknown.
     #[error("it is from the future")]
     Future,
 }
 
-/// How far clocks of one machine may be apart between two starts, milliseconds.
+/// How much clocks of one machine may differ between two starts, milliseconds.
 const CLOCK_SLACK_MS: i64 = 60_000;
 
 impl Snapshot {
-    /// How many keys it holds.
+    /// Number of keys.
     pub fn keys(&self) -> usize {
         self.keys.len()
     }
 }
 
 impl Credentials {
-    /// What is known now. Call it after a [`Credentials::refresh`] that went well, at `now_ms`.
+    /// Call it after a successful [`Credentials::refresh`] at `now_ms`.
     pub fn snapshot(&self, now_ms: i64) -> Snapshot {
         let (keys, keyless) = self.reporters();
         let mut keys: Vec<Key> = keys
@@ -86,7 +86,7 @@ impl Credentials {
                     default_app: default_app.as_str().to_owned(),
                     scopes: scopes
                         .iter()
-                        .map(|scope| scope_text(*scope).to_owned())
+                        .map(|scope| scope.as_str().to_owned())
                         .collect(),
                 }),
                 Credential::Token { .. } | Credential::Person { .. } => None,
@@ -110,11 +110,11 @@ impl Credentials {
         }
     }
 
-    /// Knows what the snapshot knows, until the tables are read: what a [`Credentials::refresh`] finds replaces it.
-    /// Secrets that are not in it are asked for in the tables as ever.
+    /// Uses the snapshot until the tables are read: the next [`Credentials::refresh`] replaces it. Other secrets are
+    /// looked up in the tables.
     ///
     /// # Errors
-    /// When the snapshot is older than `max_age_ms` at `now_ms`, or not of this program's form. Nothing is taken then.
+    /// When the snapshot is older than `max_age_ms` at `now_ms`, or of another format. Then nothing is loaded.
     pub fn restore(
         &self,
         snapshot: &Snapshot,
@@ -168,7 +168,7 @@ mod tests {
 
     const NOW_MS: i64 = 1_800_000_000_000;
 
-    /// A directory over a server that is not there.
+    /// A directory without a server.
     fn alone() -> Credentials {
         let config = StoreConfig {
             url: "http://127.0.0.1:1".to_owned(),
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(restored.keyless("open"), known().keyless("open"));
         assert!(
             restored.authenticate("unknown").await.is_err(),
-            "nobody can say that a secret is nobody's while the tables are away"
+            "a secret cannot be called unknown while the tables are away"
         );
         assert_eq!(restored.snapshot(NOW_MS), snapshot);
     }
@@ -242,5 +242,15 @@ mod tests {
             ..snapshot
         };
         assert_eq!(refused(&newer, NOW_MS), Some(SnapshotFault::Form(2)));
+    }
+
+    #[test]
+    fn a_snapshot_has_the_bytes_that_data_folders_hold() {
+        let snapshot = known().snapshot(NOW_MS);
+        let text = serde_json::to_string(&snapshot).unwrap();
+        let golden = crate::golden::check("credential_snapshot.1.json", text.as_bytes());
+        let read: Snapshot = serde_json::from_slice(&golden).unwrap();
+        assert_eq!(read, snapshot);
+        alone().restore(&read, NOW_MS, 0).unwrap();
     }
 }

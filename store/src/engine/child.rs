@@ -1,4 +1,4 @@
-//! The child: becomes the engine and never comes back.
+//! The child process: becomes the engine and never returns.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use super::{
     ChildSettings, EXIT_ENDED, EXIT_LOCKED, EXIT_UNUSABLE, confine, files, library, login,
 };
 
-/// About a third of the share of a thread of the server when both want the same core.
+/// About a third of the share of a server's thread when both want the same core.
 const NICENESS: i32 = 5;
 
-/// Runs the engine in this process until the parent ends or says so. What `spindle engine` does.
+/// Runs the engine in this process until the parent ends it or dies: the command `spindle engine`.
 ///
-/// Prints one line to stderr and exits with a code when it cannot.
+/// On failure, prints one line to stderr and exits with a code.
 pub fn run() -> ! {
     let (code, message) = match prepare() {
         Ok(start) => {
@@ -29,14 +29,14 @@ pub fn run() -> ! {
     process::exit(code)
 }
 
-/// Under a burst that takes every core the server's own threads go first: what is accepted is durable in the log and
-/// can be processed a moment later, what is refused is not there. On an idle machine this changes nothing.
+/// In a burst that takes every core the server's own threads go first: an accepted event is durable in the log and can
+/// be processed a moment later, a rejected one is lost. On an idle machine this changes nothing.
 fn give_way() {
-    // Refused only where a sandbox forbids it; the engine works the same without.
+    // Fails only where a sandbox forbids it; the engine works without it.
     let _ = rustix::process::nice(NICENESS);
 }
 
-/// What the engine is called with.
+/// Arguments of the engine.
 struct Start {
     library: PathBuf,
     folder: PathBuf,
@@ -53,7 +53,7 @@ fn prepare() -> Result<Start, String> {
         |error: std::io::Error| format!("the engine's folder {}: {error}", folder.display());
     files::make_folder(folder).map_err(cannot)?;
     match files::lock(folder).map_err(cannot)? {
-        // Kept until the process ends.
+        // Held until the process ends.
         Some(lock) => std::mem::forget(lock),
         None => {
             eprintln!("another engine is running on {}", folder.display());
@@ -70,7 +70,7 @@ fn prepare() -> Result<Start, String> {
         &folder.join("data").display().to_string(),
         "--config-file",
         &config.display().to_string(),
-        // Errors of queries come back with the answer; what the engine says by itself is worth a line.
+        // Errors of queries are in their responses; the engine's own messages are logged.
         "--log-level=warning",
         "--listen_host",
         "127.0.0.1",
@@ -88,8 +88,8 @@ fn prepare() -> Result<Start, String> {
     })
 }
 
-/// The engine must not outlive its supervisor: the kernel's signal where there is one, and everywhere the end of
-/// the pipe that the supervisor holds open.
+/// The engine must not outlive its supervisor: by the kernel's signal where there is one, and on all systems by the end
+/// of the pipe that the supervisor holds open.
 fn end_with_parent(parent: u32) -> Result<(), String> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))

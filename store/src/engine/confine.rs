@@ -1,12 +1,12 @@
-//! Which files the engine can open: its own folder, and what a program reads of its system.
+//! Restricts the files that the engine can open: its own folder, and what a program reads of its system.
 //!
-//! ClickHouse's grants do not cover the function `file()` in a local session, so the kernel covers it (Landlock).
-//! Needs Linux 5.19, the first whose rules allow renaming between folders. Elsewhere the engine runs unconfined.
+//! ClickHouse's grants do not cover the function `file()` in a local session, so the kernel does (Landlock). Needs
+//! Linux 5.19, the first whose rules allow renaming between folders. Otherwise the engine runs unconfined.
 
 use std::path::Path;
 
-/// Processes, memory and control groups, time zones, and libraries that the C library loads late. Nothing of it is a
-/// secret; `/proc/self` is the child itself, whose environment is cleared.
+/// Processes, memory and control groups, time zones, and libraries that the C library loads late. None of it is secret;
+/// `/proc/self` is the child itself, whose environment is cleared.
 #[cfg(target_os = "linux")]
 const READABLE: &[&str] = &[
     "/proc/self",
@@ -29,7 +29,7 @@ const READABLE: &[&str] = &[
     "/usr/lib64",
 ];
 
-/// Confines this thread and those it starts. To be called with the library loaded and before it starts threads.
+/// Confines this thread and its future threads. Call it with the library loaded and before it starts threads.
 #[cfg(target_os = "linux")]
 pub(super) fn to(folder: &Path, library: &Path) {
     // A kernel without Landlock is no reason not to start.
@@ -45,7 +45,7 @@ fn confine(folder: &Path, library: &Path) -> Result<(), landlock::RulesetError> 
         ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
         path_beneath_rules,
     };
-    // Tables may lie on another disk, behind a link.
+    // Tables may be on another disk, behind a link.
     let own = [
         folder.to_owned(),
         folder.join("data"),

@@ -9,13 +9,13 @@ use sha2::{Digest, Sha256};
 
 use super::users::{SESSION_LOGIN, users_xml};
 use super::{USER, password_path};
-use crate::config::Secret;
+use crate::client::config::Secret;
 
-/// How long a new child waits for an old one on the same folder to be gone: a killed process gives its memory
-/// back before it lets go of its files.
+/// How long a new child waits for the end of an old one on the same folder: a killed process frees its memory before
+/// its files.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes the folder, readable by its owner only.
+/// Creates the folder, readable by its owner only.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     #[cfg(unix)]
@@ -23,7 +23,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The password, made at the first start.
+/// The password, created at the first start.
 pub(super) fn password(data_dir: &Path) -> io::Result<Secret> {
     let path = password_path(data_dir);
     match fs::read_to_string(&path) {
@@ -40,7 +40,7 @@ fn write_password(path: &Path) -> io::Result<Secret> {
     Ok(Secret::new(secret))
 }
 
-/// Writes a file that only its owner can read, whole or not at all.
+/// Writes a file that only its owner can read, atomically.
 pub(super) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     let mut options = OpenOptions::new();
@@ -53,7 +53,7 @@ pub(super) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
-/// Holds the folder: at most one engine at a time. The kernel lets go when the process ends, however it ends.
+/// Locks the folder: at most one engine at a time. The kernel unlocks it when the process ends, however it ends.
 pub(super) fn lock(data_dir: &Path) -> io::Result<Option<File>> {
     let file = OpenOptions::new()
         .create(true)
@@ -73,8 +73,8 @@ pub(super) fn lock(data_dir: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Writes the settings and users of the engine; returns the path of the settings. `login_url` is asked about logins
-/// of the local session's user.
+/// Writes the settings and users of the engine; returns the path of the settings. The engine asks `login_url` about
+/// logins of the local session's user.
 pub(super) fn write_settings(
     data_dir: &Path,
     memory_bytes: u64,
@@ -92,8 +92,8 @@ pub(super) fn write_settings(
 /// Sized for a small machine shared with the rest of the server; reasons and measurements are in
 /// docs/decisions/0002-embedded-engine.md.
 ///
-/// The listener routes nothing but queries of [`USER`]: a request that does not name it in the header, which a page
-/// in a browser cannot send, finds no handler. Without `<defaults/>` there is no `/play`, `/ping`, `/dashboard` either.
+/// The listener routes only queries of [`USER`]: a request that does not name it in the header, which a page in a
+/// browser cannot send, finds no handler. Without `<defaults/>` there is no `/play`, `/ping`, `/dashboard` either.
 fn config_xml(users: &Path, memory_bytes: u64, login_url: &str) -> String {
     format!(
         "<clickhouse>

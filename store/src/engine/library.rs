@@ -1,17 +1,17 @@
 //! Finding `libchdb.so`, and the one call into it.
 
-// The engine is a C library: loading it and calling it is the only unsafe code of the project.
+// The engine is a C library: loading and calling it is the only unsafe code of the project.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
-/// Environment variable that names the library.
+/// Environment variable with the path of the library.
 pub const LIBRARY_VARIABLE: &str = "SPINDLE_ENGINE_LIBRARY";
 
 const FILE: &str = "libchdb.so";
 
-/// The npm package that carries the library for this machine.
+/// The npm package with the library for this machine.
 fn package() -> &'static str {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("macos", "aarch64") => "lib-darwin-arm64",
@@ -21,8 +21,8 @@ fn package() -> &'static str {
     }
 }
 
-/// Where the library is: the setting, beside the executable, or what `make engine` put into the checkout that
-/// holds the current folder or the executable.
+/// The path of the library: the setting, beside the executable, or what `make engine` put into the checkout that
+/// contains the current folder or the executable.
 pub(super) fn find(setting: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(path) = setting {
         return match path.is_file() {
@@ -63,7 +63,7 @@ fn candidates(executable: Option<&Path>, current: Option<&Path>) -> Vec<PathBuf>
 }
 
 /// Runs the engine with a command line, and `loaded` between loading and running: loading starts no thread. It is not
-/// meant to end: says why it did, unless it said so itself.
+/// meant to end: returns the reason, unless it printed one itself.
 pub(super) fn main(library: &Path, arguments: &[String], loaded: impl FnOnce()) -> Option<String> {
     let message = call(library, arguments, loaded).unwrap_or_else(Some)?;
     message.lines().next().map(str::to_owned)
@@ -77,15 +77,15 @@ fn call(
     type Main = unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut c_void;
     type ErrorOf = unsafe extern "C" fn(*mut c_void) -> *const c_char;
     let count = c_int::try_from(arguments.len()).map_err(|_| "too many arguments".to_owned())?;
-    // Given away for good: C may write to `argv`, and the process ends with the call.
+    // Leaked: C may write to `argv`, and the process ends with the call.
     let mut pointers: Vec<*mut c_char> = arguments
         .iter()
         .map(|argument| CString::new(argument.as_str()).map(CString::into_raw))
         .collect::<Result<_, _>>()
         .map_err(|_| "an argument holds a zero byte".to_owned())?;
     pointers.push(std::ptr::null_mut());
-    // SAFETY: loading runs the library's initialisers. This process exists for nothing else, and the file is the
-    // one the user installed or named.
+    // SAFETY: loading runs the library's initializers. This process exists for nothing else, and the file is the one
+    // that the user installed or named.
     let loaded = unsafe { libloading::Library::new(library) }.map_err(|error| error.to_string())?;
     // SAFETY: chdb.h declares `chdb_result * chdb_query_cmdline(int argc, char ** argv)`.
     let entry = unsafe { loaded.get::<Main>(b"chdb_query_cmdline\0") }

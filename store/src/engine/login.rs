@@ -1,9 +1,9 @@
-//! The only login of the user `default`: the one of the engine's local session.
+//! The only login of the user `default`: the engine's local session.
 //!
-//! `clickhouse local` logs in as `default` without a password, and so could every client of a listener. The users file
-//! therefore asks an HTTP endpoint of this process about each login of `default` (`http_authentication`). The endpoint
-//! accepts one login, which is the local session's since the listener starts afterwards, and is closed for good.
-//! A login that cannot ask is refused.
+//! `clickhouse local` logs in as `default` without a password, and so could every client of a listener. So the users
+//! file asks an HTTP endpoint of this process about each login of `default` (`http_authentication`). The endpoint
+//! accepts one login, which is the local session's since the listener starts afterwards, and is then closed for good. A
+//! login that cannot ask is rejected.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use super::port::ReservedPort;
 
-/// The engine sends its request at once; another local process that connects and waits holds the endpoint this long.
+/// The engine sends its request at once; another local process that connects and waits blocks the endpoint this long.
 const READ_TIMEOUT: Duration = Duration::from_millis(200);
 /// The request is one line and a few headers.
 const REQUEST_BYTES_MAX: u64 = 4096;
 
-/// Starts the endpoint and returns its URL. The path is random, so only the reader of the engine's settings can use
-/// up the login.
+/// Starts the endpoint and returns its URL. The path is random, so only a reader of the engine's settings can use up
+/// the login.
 pub(super) fn allow_one() -> io::Result<String> {
     let port = ReservedPort::new()?;
     let listener = port.listen()?;
@@ -25,7 +25,7 @@ pub(super) fn allow_one() -> io::Result<String> {
     let url = format!("http://127.0.0.1:{}{path}", port.number());
     let answer = move || {
         answer_one(listener, &path);
-        // Reserved until the process ends: the engine would believe a listener of someone else.
+        // Reserved until the process ends: the engine would trust another process's listener.
         std::mem::forget(port);
     };
     std::thread::Builder::new()
@@ -34,7 +34,7 @@ pub(super) fn allow_one() -> io::Result<String> {
     Ok(url)
 }
 
-/// Returns, with the listener closed, after the request for the path is answered.
+/// Returns, with the listener closed, after responding to the request for the path.
 fn answer_one(listener: TcpListener, path: &str) {
     for stream in listener.incoming().flatten() {
         if asks_for(&stream, path).unwrap_or(false) {
@@ -79,7 +79,7 @@ mod tests {
         let guess = ask(&url, Some("0000"));
         assert!(!guess.unwrap_or_default().contains("200"));
         assert!(ask(&url, None).unwrap().starts_with("HTTP/1.1 200"));
-        // The listener closes right after the answer.
+        // The listener closes right after the response.
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
         while ask(&url, None).is_ok_and(|answer| answer.is_empty()) {
             assert!(std::time::Instant::now() < deadline);

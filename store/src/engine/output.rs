@@ -1,4 +1,4 @@
-//! What the engine prints, turned into our log lines.
+//! The engine's output as our log lines.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 /// Longest line kept; the engine can print whole statements.
 const LINE_CHARS: usize = 300;
 
-/// The last line the child printed that was not a log line: why it could not start.
+/// The last line of the child's output that was no log line: why it could not start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastWords(Arc<Mutex<String>>);
 
@@ -22,8 +22,8 @@ impl LastWords {
     }
 }
 
-/// Copies the child's stderr into our log until it ends. Stack traces are left out, and so is what the engine
-/// says about single queries: whoever asked gets that as the answer, and it may quote content (X2).
+/// Copies the child's stderr into our log until it ends, without stack traces and messages about single queries: the
+/// client gets those in the response, and they may quote content (X2).
 pub(super) fn forward(stderr: impl Read + Send + 'static) -> LastWords {
     let words = LastWords::default();
     let last = words.clone();
@@ -43,7 +43,7 @@ pub(super) fn forward(stderr: impl Read + Send + 'static) -> LastWords {
             }
         }
     };
-    // Without this thread only the engine's words are lost.
+    // Without this thread only the engine's output is lost.
     let _ = std::thread::Builder::new()
         .name("engine-output".to_owned())
         .spawn(copy);

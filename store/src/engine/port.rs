@@ -1,14 +1,14 @@
-//! A port on loopback that belongs to this process from its choice to its end.
+//! A loopback port that belongs to this process from its choice to its end.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Socket, Type};
 
-/// Connections that wait to be accepted: the listener has one client.
+/// Queued connections: the listener has one client.
 const BACKLOG: i32 = 16;
 
-/// A bound socket that never listens. Connecting to the port is refused unless a listener of the same user shares it.
+/// A bound socket that never listens. Connections to the port fail unless a listener of the same user shares it.
 ///
 /// The kernel lets only processes of the same user bind a port whose sockets all set `SO_REUSEPORT`, so no other user
 /// of the machine can take the port between its choice and the listener, or while the listener restarts.
@@ -19,7 +19,6 @@ pub(super) struct ReservedPort {
 }
 
 impl ReservedPort {
-    /// Reserves a free port.
     pub(super) fn new() -> io::Result<Self> {
         let socket = bind(0)?;
         let address = socket.local_addr()?.as_socket();
@@ -35,7 +34,7 @@ impl ReservedPort {
         self.number
     }
 
-    /// Listens on the port. The port stays reserved after the listener is closed.
+    /// Listens on the port, which stays reserved after the listener is closed.
     pub(super) fn listen(&self) -> io::Result<TcpListener> {
         let socket = bind(self.number)?;
         socket.listen(BACKLOG)?;
@@ -43,7 +42,7 @@ impl ReservedPort {
     }
 }
 
-/// Without `SO_REUSEADDR`, which would let a listener of another user in while no socket on the port listens.
+/// Without `SO_REUSEADDR`, which would admit another user's listener while no socket on the port listens.
 fn bind(port: u16) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     #[cfg(unix)]

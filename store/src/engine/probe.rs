@@ -1,4 +1,4 @@
-//! Whether the engine answers queries on its port and ends those that are over, asked as its own user.
+//! Probes whether the engine answers queries on its port and ends reads that are past their limit, as its own user.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -6,27 +6,26 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::USER;
-use crate::config::Secret;
+use crate::client::config::Secret;
 
-/// The answer is a status line, a few headers and one digit.
+/// The response is a status line, a few headers and one digit.
 const ANSWER_BYTES_MAX: usize = 4096;
-/// ClickHouse's code of a wrong user or password: an engine that answers it serves none of our queries.
+/// ClickHouse's code of a wrong user or password: an engine with this answer serves none of our queries.
 const AUTHENTICATION_FAILED: &str = "516";
 /// ClickHouse's code of `throwIf`: FUNCTION_THROW_IF_VALUE_IS_NON_ZERO.
 const THROWN: &str = "395";
 
-/// When an engine that does not answer is started again.
+/// When an engine that does not answer is restarted.
 #[derive(Clone, Copy, Debug)]
 pub struct Liveness {
-    /// Pause between two probes.
     pub interval: Duration,
-    /// How long one probe waits for an answer. `SELECT 1` takes a millisecond; behind a merge or a burst of inserts on
-    /// two busy cores it was below a second.
+    /// Time-out of one probe. `SELECT 1` takes a millisecond; behind a merge or a burst of inserts on two busy cores it
+    /// took less than a second.
     pub timeout: Duration,
-    /// How long a read may run past its own time limit, which is checked between blocks. Nobody waits for its answer.
+    /// How long a read may exceed its time limit, which is checked between blocks. No client waits for it any more.
     pub overrun: Duration,
-    /// Probes in a row without an answer, or with a read that does not end. More than one, so that a machine that was
-    /// asleep, or a second in which nothing was scheduled, ends no engine.
+    /// Consecutive failed probes before a restart. More than one, so that a machine that was suspended, or a second in
+    /// which nothing was scheduled, ends no engine.
     pub failures: u32,
 }
 
@@ -43,18 +42,17 @@ impl Default for Liveness {
     }
 }
 
-/// What a probe found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
-    /// The engine works, even if it refused this query: too many at once, no memory.
+    /// The engine works, even if it rejected this query: too many at once, no memory.
     Alive,
-    /// A read runs that should have ended: it cannot be cancelled.
+    /// A read runs past its limit and cannot be canceled.
     Stuck,
-    /// No answer, or one that is not the engine's.
+    /// No response, or one that is not the engine's.
     Silent,
 }
 
-/// How the engine is asked.
+/// Connection and credentials of a probe.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) port: u16,
@@ -63,7 +61,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Sends a query over a connection of its own. Blocks for `timeout` at most.
+    /// Sends a query over a new connection. Blocks for at most `timeout`.
     pub(super) fn ask(&self, timeout: Duration) -> Health {
         let answer = self.exchange(Instant::now() + timeout);
         answer.map_or(Health::Silent, |answer| health(&answer))
@@ -149,7 +147,7 @@ impl Watchdog {
                 }
             }
         };
-        // Without this thread the engine is watched by its process id only.
+        // Without this thread the engine is only watched by its process id.
         if let Err(error) = std::thread::Builder::new()
             .name("engine-probe".to_owned())
             .spawn(watch)
@@ -162,7 +160,7 @@ impl Watchdog {
         }
     }
 
-    /// What the last probe found, once too many in a row failed.
+    /// The result of the last probe, once too many in a row failed.
     pub(super) fn failure(&self) -> Option<Health> {
         self.failed.try_recv().ok()
     }

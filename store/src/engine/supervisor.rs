@@ -1,4 +1,4 @@
-//! Starts the engine, waits until it answers, starts it again when it dies, ends it.
+//! Starts the engine, waits until it answers, restarts it when it dies, and ends it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,54 +11,51 @@ use super::output::LastWords;
 use super::port::ReservedPort;
 use super::probe::{Health, Liveness, Probe, Watchdog};
 use super::{ChildSettings, LIBRARY_VARIABLE, files, library, output};
-use crate::config::{Secret, StoreConfig};
+use crate::client::config::{Secret, StoreConfig};
 use crate::error::StoreError;
 use crate::metrics::Metrics;
 
-/// How long a child may take until it answers: it loads 560 MB and all tables.
+/// Time for a child to answer: it loads 560 MB and all tables.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a child may take to end after SIGTERM. Everything answered is on disk by then anyway.
+/// Time for a child to end after SIGTERM. Everything acknowledged is on disk by then.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause before a dead child is started again; doubles while it keeps dying.
+/// Pause before a dead child is restarted; doubles while it keeps dying.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 /// The longest such pause.
 const BACKOFF_MOST: Duration = Duration::from_secs(10);
 /// A child that lived this long is not in a crash loop.
 const STEADY: Duration = Duration::from_secs(30);
-/// How long one question of a starting child may take.
+/// Time-out of one probe of a starting child.
 const READY_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the child is looked at while nothing is asked of it.
+/// Interval of checks of the child.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
-/// What the child inherits of the server's environment, which holds secrets: where libraries and temporary files are,
-/// and the time zone.
+/// Variables that the child inherits from the server's environment, which contains secrets: paths of libraries and
+/// temporary files, and the time zone.
 const INHERITED_VARIABLES: &[&str] = &["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TZ"];
 
-/// The program that becomes the engine: ours, with the arguments that make it call [`super::run`].
+/// The program that becomes the engine: ours, with arguments that make it call [`super::run`].
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The executable.
     pub path: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
 }
 
-/// Settings of the engine.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// What to start.
+    /// The child's program.
     pub program: Program,
-    /// The engine's own folder.
+    /// The engine's folder.
     pub data_dir: PathBuf,
-    /// The library; looked for when not given.
+    /// The library; `None` for the usual paths.
     pub library: Option<PathBuf>,
-    /// Memory the engine may use before it refuses queries.
+    /// Memory limit, above which the engine rejects queries.
     pub memory_bytes: u64,
-    /// When it is started again because it does not answer.
+    /// When the engine is restarted because it does not answer.
     pub liveness: Liveness,
 }
 
 impl EngineConfig {
-    /// The engine with the default bound on memory: 60% of the machine's, at least 1 GiB.
+    /// With the default memory limit: 60% of the machine's, at least 1 GiB.
     pub fn new(program: Program, data_dir: impl Into<PathBuf>) -> Self {
         let machine = machine_memory_bytes().unwrap_or(4 << 30);
         Self {
@@ -106,8 +103,8 @@ impl Engine {
         };
         let (orders, inbox) = channel();
         let (report, started) = channel();
-        // The child is bound to the thread that starts it (Linux ends it with that thread), so this one thread
-        // starts it every time and lives as long as it may.
+        // Linux ends the child with the thread that started it, so this one thread starts it every time and lives as
+        // long as the engine.
         let watcher = std::thread::Builder::new()
             .name("engine-watch".to_owned())
             .spawn(move || watch(&config, &probe, &metrics, &inbox, &report))
@@ -124,12 +121,12 @@ impl Engine {
         }
     }
 
-    /// Its address; the same over restarts.
+    /// Its URL, constant over restarts.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port.number())
     }
 
-    /// The settings with which a [`crate::Store`] reaches it.
+    /// The settings of a [`crate::Store`] for it.
     pub fn store_config(&self, database: &str) -> StoreConfig {
         StoreConfig {
             url: self.url(),
@@ -140,20 +137,20 @@ impl Engine {
         }
     }
 
-    /// Process id of the child that runs now; while it is being started again, of the one before.
+    /// Process id of the running child; during a restart, of the previous one.
     pub fn process_id(&self) -> Option<u32> {
         let (answer, id) = channel();
         self.orders.send(Order::ProcessId(answer)).ok()?;
         id.recv().ok()
     }
 
-    /// Ends the child, gently first, and returns when it is gone. Blocks.
+    /// Ends the child, gracefully first, and returns when it is gone. Blocks.
     pub fn shutdown(mut self) {
         self.stop();
     }
 
     fn stop(&mut self) {
-        // An error means that the watcher is gone, and the child with it.
+        // On an error the watcher is gone, and the child with it.
         let _ = self.orders.send(Order::Stop);
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
@@ -167,14 +164,12 @@ impl Drop for Engine {
     }
 }
 
-/// A child and its last words.
 struct Running {
     child: Child,
     words: LastWords,
     since: Instant,
 }
 
-/// What ended a wait.
 enum Event {
     Died(ExitStatus),
     Failed(Health),
@@ -272,7 +267,6 @@ fn spawn(config: &EngineConfig, port: u16) -> Result<Running, String> {
     })
 }
 
-/// Waits until the child answers.
 fn ready(mut running: Running, probe: &Probe) -> Result<Running, String> {
     let mut pause = Duration::from_millis(10);
     while running.since.elapsed() < READY_TIMEOUT {
@@ -296,7 +290,7 @@ fn ready(mut running: Running, probe: &Probe) -> Result<Running, String> {
     ))
 }
 
-/// Waits until the child dies, does not answer any more, or an order ends the wait.
+/// Waits until the child dies, stops answering, or an order ends the wait.
 fn wait(running: &mut Running, watchdog: &Watchdog, inbox: &Receiver<Order>) -> Event {
     loop {
         match inbox.recv_timeout(WATCH_INTERVAL) {
@@ -313,7 +307,7 @@ fn wait(running: &mut Running, watchdog: &Watchdog, inbox: &Receiver<Order>) -> 
     }
 }
 
-/// Waits out a pause; true when it was ended by an order to stop.
+/// Pauses; `true` when an order to stop ended the pause.
 fn pause(length: Duration, last_id: u32, inbox: &Receiver<Order>) -> bool {
     let end = Instant::now() + length;
     loop {
@@ -325,7 +319,7 @@ fn pause(length: Duration, last_id: u32, inbox: &Receiver<Order>) -> bool {
     }
 }
 
-/// Ends the child: SIGTERM, and SIGKILL when that is not heard.
+/// Ends the child: SIGTERM, then SIGKILL.
 fn end(mut running: Running) {
     if let Some(id) = i32::try_from(running.child.id())
         .ok()
@@ -343,13 +337,13 @@ fn end(mut running: Running) {
     kill(&mut running);
 }
 
-/// Everything answered is on disk, so nothing is lost by the end of an engine that hears no SIGTERM.
+/// Everything acknowledged is on disk, so ending an engine that ignores SIGTERM loses nothing.
 fn kill(running: &mut Running) {
     let _ = running.child.kill();
     let _ = running.child.wait();
 }
 
-/// Memory of this machine, or of the container that this is.
+/// Memory of this machine or container.
 fn machine_memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;

@@ -1,11 +1,11 @@
-//! Who may do what in the engine: its users file.
+//! Users and grants of the engine: its users file.
 
 use super::USER;
 
-/// What [`USER`] may do. Everything the tables need, and nothing that leaves them: no files, no URLs, no other
-/// servers, no listeners, no users, no dictionaries or functions.
+/// Grants of [`USER`]: everything the tables need, and nothing that leaves them: no files, no URLs, no other servers,
+/// no listeners, no users, no dictionaries or functions.
 ///
-/// Sources (`file`, `url`, `remote`) need a grant of their own (`READ ON FILE`), and so does each table engine.
+/// Sources (`file`, `url`, `remote`) need a separate grant (`READ ON FILE`), and so does each table engine.
 const GRANTS: &[&str] = &[
     "SELECT, INSERT, ALTER TABLE, TRUNCATE, OPTIMIZE, SHOW ON *.*",
     "CREATE DATABASE, CREATE TABLE, CREATE TEMPORARY TABLE, DROP DATABASE, DROP TABLE ON *.*",
@@ -16,12 +16,12 @@ const GRANTS: &[&str] = &[
 /// What the local session does.
 const SESSION_GRANTS: &[&str] = &["SYSTEM LISTEN ON *.*", "SELECT ON system.numbers"];
 
-/// Name of the server in the engine's settings that is asked about logins of `default`.
+/// Name of the server in the engine's settings that decides logins of `default`.
 pub(super) const SESSION_LOGIN: &str = "session_login";
 
 /// The users file. `default` is the local session's user; [`super::login`] accepts that one login.
 ///
-/// No answer carries `Access-Control-Allow-Origin`: the setting that adds it is constant.
+/// No response contains `Access-Control-Allow-Origin`: the setting that adds it is constant.
 pub(super) fn users_xml(password_hash: &str) -> String {
     format!(
         "<clickhouse>

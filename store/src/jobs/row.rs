@@ -1,4 +1,4 @@
-//! A job as it is kept.
+//! A job's row.
 
 use bytes::{Bytes, BytesMut};
 use clickhouse::Row;
@@ -6,24 +6,23 @@ use serde::Deserialize;
 
 use crate::client::Store;
 use crate::error::StoreError;
-use crate::row_binary::Column;
+use crate::tables::row_binary::Column;
 
 /// The columns, in the order of [`JobRow`].
 pub(super) const COLUMNS: &str = "job_id, version, kind, project_id, state, runner, parameters, checkpoint, done, total, changed, \
     report, error, created_at, started_at, updated_at, ended_at";
-/// Bytes of an error that are kept.
+/// Bytes of a stored error.
 const ERROR_BYTES: usize = 2000;
 
-/// What kind of work a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
-    /// Price runs again.
+    /// Reprice runs.
     Recalculate,
-    /// Drop what is older than its project keeps.
+    /// Drop data older than its project keeps.
     Retention,
-    /// Fold the stored events again and put the result in place.
+    /// Fold the stored events again and exchange the tables.
     Rebuild,
-    /// The same, only to compare.
+    /// Like a rebuild, only to compare.
     Check,
 }
 
@@ -35,24 +34,20 @@ impl JobKind {
         (Self::Check, "check"),
     ];
 
-    /// Its name on the API and in the table.
+    /// The name on the API and in the table.
     pub fn as_str(self) -> &'static str {
         name(&Self::ALL, self)
     }
 }
 
-/// Where a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
     /// Waits for a runner.
     Queued,
-    /// A runner works on it.
     Running,
-    /// Did what it was asked to.
     Done,
-    /// Could not; `error` says why.
+    /// `error` has the reason.
     Failed,
-    /// Somebody ended it.
     Cancelled,
 }
 
@@ -65,12 +60,12 @@ impl JobState {
         (Self::Cancelled, "cancelled"),
     ];
 
-    /// Its name on the API and in the table.
+    /// The name on the API and in the table.
     pub fn as_str(self) -> &'static str {
         name(&Self::ALL, self)
     }
 
-    /// Whether nothing more will happen.
+    /// Whether the state is final.
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Queued | Self::Running)
     }
@@ -89,50 +84,38 @@ fn named<T: Copy>(all: &[(T, &'static str)], text: &str) -> Result<T, StoreError
         .ok_or_else(|| StoreError::Shape(format!("a job is `{text}`, which is not known")))
 }
 
-/// A job. Times are Unix milliseconds.
+/// Times are Unix milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its id.
     pub job_id: String,
     /// Grows with every change.
     pub version: u64,
-    /// What kind of work.
     pub kind: JobKind,
-    /// The project it is limited to; empty for the whole deployment.
+    /// The project that it is limited to; empty for the whole deployment.
     pub project_id: String,
-    /// Where it stands.
     pub state: JobState,
-    /// Who works on it, empty before anyone does.
+    /// The runner that has the job; empty before one takes it.
     pub runner: String,
-    /// What it was asked to do: JSON of the kind's own shape.
+    /// JSON of the kind's own format.
     pub parameters: String,
-    /// Where to go on: JSON of the kind's own shape, empty at the beginning.
+    /// JSON of the kind's own format, empty at the beginning.
     pub checkpoint: String,
-    /// Pieces of work done; which pieces depends on the kind.
+    /// Completed pieces of work; their unit depends on the kind.
     pub done: u64,
-    /// Pieces in all, as far as is known; 0 while it is not.
+    /// Pieces in all; 0 while unknown.
     pub total: u64,
-    /// What it changed, or would.
+    /// What it changed, or would change.
     pub changed: u64,
-    /// What came of it: JSON of the kind's own shape, empty before there is anything.
+    /// JSON of the kind's own format; may be empty.
     pub report: String,
-    /// Why it failed, empty unless it did.
+    /// Empty unless it failed.
     pub error: String,
-    /// When it was asked for.
     pub created_at: i64,
     /// When a runner first took it.
     pub started_at: Option<i64>,
     /// When this version was written.
     pub updated_at: i64,
-    /// When it was over.
     pub ended_at: Option<i64>,
-}
-
-impl Job {
-    /// Whether work on this project (empty: on everything) touches what this job works on.
-    pub fn overlaps(&self, project_id: &str) -> bool {
-        self.project_id.is_empty() || project_id.is_empty() || self.project_id == project_id
-    }
 }
 
 #[derive(Row, Deserialize)]
@@ -182,8 +165,8 @@ impl TryFrom<JobRow> for Job {
     }
 }
 
-/// Writes a version of a job. As the body of an insert, not as parameters of a statement: those may have 128 KiB each,
-/// and a job's row is no place for a failure that repeating cannot mend.
+/// Writes a version of a job. As the body of an insert, not as parameters of a statement, which are limited to 128 KiB
+/// each: a failure that no retry can fix must not prevent writing a job's row.
 pub(super) async fn insert(store: &Store, job: &Job) -> Result<(), StoreError> {
     let sql = format!("INSERT INTO jobs ({COLUMNS}) FORMAT RowBinary");
     let mut insert = store

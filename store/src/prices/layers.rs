@@ -1,4 +1,4 @@
-//! What people changed, laid over the shipped prices.
+//! Users' changes over the shipped prices.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,23 +7,23 @@ use schemas::timestamp::UnixMs;
 
 use super::PriceRecord;
 
-/// A row of the table in the database.
+/// A row of the stored table.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) key: PriceKey,
-    /// None where the row was deleted.
+    /// `None` for a deleted row.
     pub(super) rates: Option<Rates>,
     pub(super) changed_at_ms: UnixMs,
 }
 
-/// The rows that count: what people set, and the shipped rows that nothing hides.
+/// The rows in force: users' rows, and the shipped rows that nothing hides.
 ///
-/// What people set for a name is in force from its date until the next date they set, so it hides the shipped rows of
-/// this name from that date on; a shipped price cut must not undo what a person wrote. A deleted row hides the shipped
-/// one of the same date alone.
+/// A user's price of a name applies from its date until the user's next date, so it hides the shipped rows of this name
+/// from that date on; a shipped price cut must not undo a user's price. A deleted row only hides the shipped one of the
+/// same date.
 pub(super) fn in_force(shipped: &[PriceRow], stored: &[Stored]) -> Vec<PriceRecord> {
     let touched: HashSet<&PriceKey> = stored.iter().map(|stored| &stored.key).collect();
-    // `None`, since ever, is the least date.
+    // `None`, for always, is the earliest date.
     let mut first_set: HashMap<(&str, bool), Option<UnixMs>> = HashMap::new();
     for Stored { key, .. } in stored.iter().filter(|stored| stored.rates.is_some()) {
         first_set
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Name, date and price per million, marked with `!` where a person set it.
+    /// Name, date and price per million, marked with `!` for a user's.
     #[track_caller]
     fn check(stored: &[Stored], expected: &[&str]) {
         let shown: Vec<String> = in_force(&shipped(), stored)

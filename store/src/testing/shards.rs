@@ -1,4 +1,4 @@
-//! Two real engines that are the shards of one cluster: without replicas, which a library has not.
+//! Two real engines as the shards of one cluster: without replicas, which the library does not support.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use prometheus::Registry;
 
 use super::{FOLDER_PREFIX, TestDatabase, grant_everything, program, sweep, write_override};
 use crate::client::Store;
-use crate::cluster::Cluster;
-use crate::config::StoreConfig;
+use crate::client::cluster::Cluster;
+use crate::client::config::StoreConfig;
 use crate::engine::{self, Engine, EngineConfig};
 use crate::error::StoreError;
 use crate::metrics::Metrics;
@@ -17,7 +17,6 @@ use crate::metrics::Metrics;
 /// The cluster's name in the engines' settings.
 const CLUSTER: &str = "two_shards";
 
-/// The engines of this test process.
 fn engines() -> Result<&'static [Engine; 2], StoreError> {
     static ENGINES: OnceLock<Result<[Engine; 2], String>> = OnceLock::new();
     let started = ENGINES.get_or_init(|| start().map_err(|error| error.to_string()));
@@ -65,8 +64,8 @@ fn free_port(root: &Path) -> Result<u16, StoreError> {
         .map_err(|error| StoreError::file(root, error))
 }
 
-/// Makes a database for one test whose tables of events and runs are spread over two shards. The small tables are on
-/// the first one.
+/// A database for one test whose tables of events and runs are sharded over two engines. The small tables are on the
+/// first one.
 pub async fn sharded_database() -> Result<TestDatabase, StoreError> {
     let engines = tokio::task::spawn_blocking(engines)
         .await

@@ -1,7 +1,7 @@
-//! Builds of applications: kept, replaced, listed, and heard of by other processes.
+//! Builds of applications: stored, replaced, listed, and loaded by other processes.
 
-use store::builds::{BUILDS_LISTED_MAX, Builds, NewBuild};
-use store::filter_sql::Projects;
+use store::platform::builds::{BUILDS_LISTED_MAX, Builds, NewBuild};
+use store::reads::filter_sql::Projects;
 
 use crate::database;
 
@@ -31,7 +31,7 @@ async fn the_newest_version_of_a_build_counts_and_each_project_has_its_own_t1() 
     let second = r#"{"processes":[]}"#;
     builds.put(build("ours", "b1", first)).await.unwrap();
     builds.put(build("theirs", "b1", first)).await.unwrap();
-    // At the same millisecond, or with a clock that went back: what was put last counts.
+    // At the same millisecond, or with a clock that was set back: the last one counts.
     for now_ms in [NOW_MS, NOW_MS - 5000] {
         let again = NewBuild {
             status: "DRAFT",

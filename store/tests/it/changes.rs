@@ -1,12 +1,11 @@
-//! Who follows changes and falls too far behind is told so, and goes on from now.
+//! A follower of changes that falls too far behind receives a notice, and continues from now.
 
 use schemas::filter::RunFilter;
-use store::StoreError;
-use store::changes::{ChangePage, Changes, Gap};
-use store::filter_sql::Projects;
-use store::reads::ReadBounds;
-use store::rows::RunRow;
+use store::reads::changes::{ChangePage, Changes, Gap};
+use store::reads::filter_sql::Projects;
+use store::tables::rows::RunRow;
 use store::testing::TestDatabase;
+use store::{ReadBounds, StoreError};
 
 use crate::database;
 
@@ -20,7 +19,7 @@ fn follow(store: &TestDatabase) -> Changes {
     Changes::from((**store).clone(), projects, RunFilter::default(), NOON_MS)
 }
 
-/// Writes so many runs at a moment, their ids beginning with a word.
+/// Writes this many runs at a time, with this prefix of their ids.
 async fn write(store: &TestDatabase, word: &str, count: usize, at_ms: i64) {
     let ids: Vec<String> = (0..count).map(|n| format!("{word}-{n:03}")).collect();
     let rows: Vec<RunRow<'_>> = ids
@@ -46,7 +45,7 @@ async fn a_look_that_costs_too_much_ends_in_a_gap_and_not_in_silence_x1() {
         ..ReadBounds::default()
     });
     write(&store, "many", 200, NOON_MS + 1).await;
-    // Close behind it may pass: a look is worth another try.
+    // Close behind, the failure may be transient: another look is worth it.
     let early = changes.next(NOON_MS + MINUTE_MS).await;
     assert!(
         matches!(early, Err(StoreError::TooExpensive { .. })),
@@ -59,7 +58,7 @@ async fn a_look_that_costs_too_much_ends_in_a_gap_and_not_in_silence_x1() {
         to_ms: now_ms,
     };
     assert_eq!((page.gap, ids(&page)), (Some(gap), vec![]));
-    // What is written from here on comes again.
+    // Rows written from here on are returned again.
     write(&store, "later", 1, now_ms + 1).await;
     let page = changes.next(now_ms + 2).await.unwrap();
     assert_eq!((page.gap, ids(&page)), (None, vec!["later-000"]));
@@ -69,7 +68,7 @@ async fn a_look_that_costs_too_much_ends_in_a_gap_and_not_in_silence_x1() {
 async fn a_follower_that_pauses_for_long_goes_on_from_now_with_a_gap() {
     let store = database().await.unwrap();
     let mut changes = follow(&store);
-    // More than a page, so that the pause falls between two pages of it.
+    // More than a page, so that the pause is between two pages of it.
     write(&store, "many", 700, NOON_MS + 1).await;
     let page = changes.next(NOON_MS + 2).await.unwrap();
     assert!(page.has_more && page.changes.len() == 500);

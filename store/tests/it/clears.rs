@@ -1,10 +1,10 @@
-//! What is kept of the tables and read again by order.
+//! Caches of the tables, reloaded by order.
 
 use schemas::credential::Scope;
 use schemas::ids::ProjectId;
 use schemas::price::rate::{Per, Rate};
 use schemas::price::{PriceKey, PriceRow, Rates};
-use store::config::Secret;
+use store::Secret;
 use store::credentials::{Created, Credentials, NewKey};
 use store::prices::Prices;
 use store::testing::TestDatabase;
@@ -12,7 +12,7 @@ use store::{Store, StoreConfig};
 
 use crate::database;
 
-/// Who asks again at the same time.
+/// Concurrent callers.
 const ASKING: usize = 8;
 
 async fn directory() -> (TestDatabase, Credentials) {
@@ -40,7 +40,7 @@ async fn is_known(credentials: &Credentials, secret: &Secret) -> bool {
     found.unwrap().is_some()
 }
 
-/// A store that nobody answers for.
+/// A store without a server.
 fn away() -> Store {
     let config = StoreConfig {
         url: "http://127.0.0.1:1".to_owned(),
@@ -63,7 +63,7 @@ async fn a_key_that_was_changed_without_a_trace_is_seen_after_a_clear() {
     assert!(!is_known(&credentials, &created.secret).await);
     assert_eq!(credentials.stats().entries, 0);
     assert!(credentials.keyless("open").is_some());
-    // Nothing is left over that would keep the next change from being seen.
+    // No state remains that would hide the next change.
     let second = key(&credentials).await;
     assert!(is_known(&credentials, &second.secret).await);
 }
@@ -136,7 +136,7 @@ async fn a_price_that_was_changed_without_a_trace_is_seen_after_a_clear() {
     assert_eq!(input(), Some(rate("1")), "no trace");
     let mut changes = prices.subscribe();
     prices.clear().await.unwrap();
-    assert!(changes.has_changed().unwrap(), "whoever prices hears of it");
+    assert!(changes.has_changed().unwrap(), "subscribers are notified");
     changes.borrow_and_update();
     assert_eq!(input(), Some(rate("3")));
 }

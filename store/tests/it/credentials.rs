@@ -2,8 +2,8 @@
 
 use schemas::credential::{Credential, Role, Scope};
 use schemas::ids::{AppId, ProjectId};
-use store::config::Secret;
-use store::credentials::{Credentials, Examined, GivenSecrets, NewKey, NewToken};
+use store::Secret;
+use store::credentials::{Credentials, GivenSecrets, NewKey, NewToken, SecretCheck};
 use store::testing::TestDatabase;
 
 use crate::database;
@@ -167,30 +167,30 @@ async fn a_token_that_ends_is_refused_from_its_moment_on_without_asking_the_data
     let ended = credentials.create_token(new(1000)).await.unwrap();
     let misses = credentials.stats().misses;
     let secret = ends.secret.reveal();
-    let found = credentials.examine(secret, ends_at_ms - 1).await.unwrap();
-    let found = found.good().unwrap();
+    let found = credentials.check(secret, ends_at_ms - 1).await.unwrap();
+    let found = found.valid().unwrap();
     assert_eq!(found.expires_at_ms(), Some(ends_at_ms));
     assert_eq!(
-        credentials.examine(secret, ends_at_ms).await.unwrap(),
-        Examined::Expired { at_ms: ends_at_ms }
+        credentials.check(secret, ends_at_ms).await.unwrap(),
+        SecretCheck::Expired { at_ms: ends_at_ms }
     );
     assert_eq!(credentials.stats().misses, misses, "all of it in memory");
     for _ in 0..2 {
-        // Ended long ago, so not loaded with the others: asked for once.
-        let found = credentials.examine(ended.secret.reveal(), 2000).await;
-        assert_eq!(found.unwrap(), Examined::Expired { at_ms: 1000 });
+        // Expired long ago, so not loaded with the others: looked up once.
+        let found = credentials.check(ended.secret.reveal(), 2000).await;
+        assert_eq!(found.unwrap(), SecretCheck::Expired { at_ms: 1000 });
         assert_eq!(credentials.stats().misses, misses + 1);
     }
     let ended = credentials.authenticate(ended.secret.reveal()).await;
     assert_eq!(ended.unwrap(), None);
-    // Revoked before it ends, it keeps its end and is nobody's.
+    // Revoked before it expires, it keeps its expiry and is unknown.
     assert!(credentials.revoke_token(&ends.id).await.unwrap());
     let listed = credentials.tokens().await.unwrap();
     let listed = listed.iter().find(|token| token.id == ends.id).unwrap();
     assert_eq!(listed.expires_at, Some(ends_at_ms));
     assert!(listed.revoked_at.is_some());
-    let found = credentials.examine(secret, ends_at_ms).await.unwrap();
-    assert_eq!(found, Examined::Unknown);
+    let found = credentials.check(secret, ends_at_ms).await.unwrap();
+    assert_eq!(found, SecretCheck::Unknown);
 }
 
 #[tokio::test]
@@ -273,8 +273,7 @@ async fn an_app_without_a_key_belongs_to_one_project() {
 }
 
 #[tokio::test]
-async fn no_table_holds_a_secret() {
-    // (X2)
+async fn no_table_holds_a_secret_x2() {
     let (database, credentials) = directory().await;
     let created = credentials.create_key(new_key()).await.unwrap();
     let rows: Vec<String> = database

@@ -1,4 +1,4 @@
-//! The engine's life, and queries that end with their askers.
+//! The engine's life cycle, and queries that end with their clients.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use store::Store;
 use store::credentials::Credentials;
 use store::engine::{Engine, EngineConfig, Liveness};
 use store::metrics::Metrics;
-use store::rows::EventRow;
+use store::tables::rows::EventRow;
 use store::testing::program;
 
 use crate::database;
@@ -48,8 +48,7 @@ fn counter(registry: &Registry, name: &str) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_engine_comes_back_by_itself_with_every_row() {
-    // (R1)
+async fn a_killed_engine_comes_back_by_itself_with_every_row_r1() {
     let folder = tempfile::tempdir().unwrap();
     let registry = Registry::new();
     let metrics = Metrics::register(&registry).unwrap();
@@ -103,7 +102,7 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// An engine of its own whose supervisor is in a hurry.
+/// A separate engine with short supervisor time-outs.
 async fn start_watched(folder: &std::path::Path, metrics: &Metrics) -> Engine {
     let liveness = Liveness {
         interval: Duration::from_millis(200),
@@ -124,8 +123,7 @@ async fn start_watched(folder: &std::path::Path, metrics: &Metrics) -> Engine {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_stands_still_is_started_again() {
-    // (R1)
+async fn an_engine_that_stands_still_is_started_again_r1() {
     let folder = tempfile::tempdir().unwrap();
     let metrics = Metrics::register(&Registry::new()).unwrap();
     let engine = start_watched(folder.path(), &metrics).await;
@@ -137,7 +135,8 @@ async fn an_engine_that_stands_still_is_started_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_of_a_damaged_part_ends_for_the_client_and_for_the_engine() {
-    // (Q1) The engine looks for a flipped bit by hashing the block once for each of its bits, and cannot be cancelled.
+    // (Q1) The engine searches for a flipped bit by hashing the block once for each of its bits, and cannot be
+    // canceled.
     let folder = tempfile::tempdir().unwrap();
     let metrics = Metrics::register(&Registry::new()).unwrap();
     let engine = start_watched(folder.path(), &metrics).await;
@@ -157,7 +156,7 @@ async fn a_read_of_a_damaged_part_ends_for_the_client_and_for_the_engine() {
     store.insert_events(events).await.unwrap();
     flip_two_bytes(&largest_data_file(&folder.path().join("data/store")));
 
-    let bounds = store::reads::ReadBounds {
+    let bounds = store::ReadBounds {
         time: Duration::from_secs(1),
         ..Default::default()
     };
@@ -197,7 +196,7 @@ fn largest_data_file(folder: &std::path::Path) -> std::path::PathBuf {
     files.into_iter().max().unwrap().1
 }
 
-/// Two, because one would be found and named.
+/// Two, because the search would find one.
 fn flip_two_bytes(path: &std::path::Path) {
     use std::os::unix::fs::FileExt;
     let file = std::fs::OpenOptions::new()
@@ -245,8 +244,7 @@ async fn the_anonymous_user_can_read_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_ends_when_nobody_waits_for_it_any_more() {
-    // (Q1)
+async fn a_query_ends_when_nobody_waits_for_it_any_more_q1() {
     let store = database().await.unwrap();
     let sql =
         "SELECT count() FROM numbers(1000000000000000) WHERE sipHash64(number, 'abandoned') = 0";
@@ -254,8 +252,8 @@ async fn a_query_ends_when_nobody_waits_for_it_any_more() {
         let sql = "SELECT count() FROM system.processes WHERE query LIKE '%abandoned%' AND query NOT LIKE '%processes%'";
         store.bounded_query(sql).one::<u64>().await.unwrap()
     };
-    // Far longer than the test waits: what ends the query is its asker's leaving.
-    let bounds = store::reads::ReadBounds {
+    // Far longer than the test waits: the query ends because its client leaves.
+    let bounds = store::ReadBounds {
         time: Duration::from_secs(600),
         ..Default::default()
     };
@@ -266,10 +264,9 @@ async fn a_query_ends_when_nobody_waits_for_it_any_more() {
 }
 
 #[tokio::test]
-async fn a_query_over_its_time_is_stopped_by_the_server() {
-    // (Q1)
+async fn a_query_over_its_time_is_stopped_by_the_server_q1() {
     let store = database().await.unwrap();
-    let bounds = store::reads::ReadBounds {
+    let bounds = store::ReadBounds {
         time: Duration::from_millis(300),
         ..Default::default()
     };

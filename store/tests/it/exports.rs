@@ -1,13 +1,13 @@
-//! Exports of runs on a real engine, over rows that lie unmerged and runs that move.
+//! Exports of runs on a real engine, over unmerged rows and moving runs.
 
 use std::collections::BTreeSet;
 
 use crate::database;
 use schemas::filter::RunQuery;
 use store::Store;
-use store::filter_sql::Projects;
-use store::rows::RunRow;
-use store::runs_read::{ExportPosition, ExportStart, RunExport, RunRecord};
+use store::reads::filter_sql::Projects;
+use store::reads::runs::{ExportPosition, ExportStart, RunExport, RunRecord};
+use store::tables::rows::RunRow;
 
 use crate::rows::{NOON_MS, run};
 
@@ -53,7 +53,7 @@ fn ids(rows: &[RunRecord]) -> Vec<&str> {
     rows.iter().map(|row| row.run_id.as_str()).collect()
 }
 
-/// `count` runs, twenty to a moment, over some days.
+/// `count` runs, twenty per millisecond, over some days.
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|at| format!("run-{at:05}")).collect()
 }
@@ -101,7 +101,7 @@ async fn an_export_holds_every_run_once_and_as_it_is_now_in_one_order_p3() {
             6500,
             "an older version matched, or one is missing"
         );
-        // Few enough among the others to be looked for by their moments.
+        // Few enough among the others to be read by their times.
         let rare = rest(begin(&store, &[("name", "rare")], None, chunk)).await;
         let of_rare = |name: &&&str| name[4..].parse::<usize>().unwrap().is_multiple_of(6);
         assert_eq!(rare.len(), expected.iter().filter(of_rare).count());
@@ -171,7 +171,7 @@ async fn a_run_that_moves_while_an_export_goes_on_comes_once_p3() {
     let mut seen = export.next().await.unwrap();
     assert_eq!(seen.len(), 100);
     for rows in [
-        // What was read goes ahead; what was not goes behind, further ahead, to the next chunk, and there and back.
+        // Returned runs move ahead; others move behind, further ahead, to the next chunk, and there and back.
         moved(5, at(5), at(350) + 1, 2),
         moved(320, at(320), at(2) + 1, 2),
         moved(150, at(150), at(390) + 1, 2),
@@ -181,7 +181,7 @@ async fn a_run_that_moves_while_an_export_goes_on_comes_once_p3() {
         store.insert_runs(rows.into_iter()).await.unwrap();
     }
     seen.extend(export.next().await.unwrap());
-    // Again, once it has been passed where it was.
+    // Again, once its former position has been passed.
     store
         .insert_runs(moved(150, at(390) + 1, at(380) + 3, 3).into_iter())
         .await
@@ -195,7 +195,7 @@ async fn a_run_that_moves_while_an_export_goes_on_comes_once_p3() {
     found.sort_unstable();
     assert_eq!(found, names.iter().map(String::as_str).collect::<Vec<_>>());
 
-    // Whatever row is the last one a client has: going on from it leaves nothing out.
+    // Whatever row is a client's last one: continuing from it misses nothing.
     for cut in (0..seen.len()).step_by(23) {
         let tail = rest(begin(&store, &[], Some(place(&seen[cut])), 1000)).await;
         let both: BTreeSet<&str> = ids(&seen[..=cut]).into_iter().chain(ids(&tail)).collect();

@@ -1,8 +1,8 @@
-//! Inserts that come late.
+//! Late inserts.
 
 use std::time::{Duration, Instant};
 
-use store::rows::EventRow;
+use store::tables::rows::EventRow;
 use store::testing::TestDatabase;
 
 use crate::database;
@@ -10,7 +10,7 @@ use store::{Store, StoreError};
 
 use crate::rows::{NOON_MS, event, run};
 
-/// Longer than what is sent at a time, so that each row of it goes to the server by itself.
+/// Longer than a chunk, so that each row of it is sent separately.
 const CHUNK_BYTES: usize = 600 << 10;
 
 async fn stored(store: &Store, table: &str) -> u64 {
@@ -18,7 +18,7 @@ async fn stored(store: &Store, table: &str) -> u64 {
     store.bounded_query(&sql).one().await.unwrap()
 }
 
-/// Rows that keep the insert waiting until the moment when the one with this number is asked for.
+/// Rows that delay the insert until the time when the one with this number is requested.
 fn slow<'a>(
     rows: Vec<EventRow<'a>>,
     before: usize,
@@ -35,7 +35,7 @@ fn slow<'a>(
     })
 }
 
-/// An insert that begins in time and whose rows are held back past its end, before the row with this number; the
+/// An insert that begins in time and whose rows are delayed past its deadline, before the row with this number; the
 /// server has begun with it.
 async fn late(store: &TestDatabase, before: usize) -> Result<u64, StoreError> {
     let payload = vec![b'x'; CHUNK_BYTES];
@@ -43,7 +43,7 @@ async fn late(store: &TestDatabase, before: usize) -> Result<u64, StoreError> {
         payload: &payload,
         ..event("app", "r", id, NOON_MS)
     });
-    // What has to be asked first is asked first.
+    // Cached facts are read first.
     let soon = Instant::now() + Duration::from_secs(30);
     let first = [event("app", "first", 9, NOON_MS)];
     store
@@ -127,7 +127,7 @@ async fn a_value_of_the_deployment_is_the_one_set_last() {
         assert_eq!(found.as_deref(), Some(value));
     }
     assert_eq!(store.deployment_value("other").await.unwrap(), None);
-    let long = "x".repeat(store::deployment::VALUE_BYTES_MAX + 1);
+    let long = "x".repeat(store::platform::deployment::VALUE_BYTES_MAX + 1);
     let refused = store.set_deployment_value("partitions", &long).await;
     assert!(matches!(refused, Err(StoreError::Invalid(_))));
 }

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use store::Store;
-use store::claims::Holds;
-use store::filter_sql::Projects;
-use store::instances::{InstanceQuery, InstanceRecord, Instances};
-use store::rows::InstanceRow;
+use store::platform::claims::Holds;
+use store::platform::instances::{InstanceQuery, InstanceRecord, Instances};
+use store::reads::filter_sql::Projects;
+use store::tables::rows::InstanceRow;
 
 use crate::database;
 
@@ -35,7 +35,7 @@ fn instance(project: &str, uuid: &str, started_at: i64) -> InstanceRecord {
     }
 }
 
-/// Stores its row, as a processor does.
+/// Stores its row, like a processor.
 async fn store(store: &Store, one: &InstanceRecord) {
     let start = one.start();
     let row = InstanceRow::of(&one.project_id, &one.app_id, &start, &one.input);
@@ -123,6 +123,20 @@ async fn a_process_that_used_up_its_block_claims_another() {
     assert!(restarted.numbers(1).await.unwrap() >= second);
 }
 
+/// The identities on all pages.
+async fn listed(instances: &Instances, mut query: InstanceQuery) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        let page = instances.list(&ours(), &query).await.unwrap();
+        seen.extend(page.iter().map(|one| one.uuid.clone()));
+        let Some(last) = page.last() else {
+            return seen;
+        };
+        assert_eq!(last.input, "");
+        query.after = Some((last.started_at, last.uuid.clone()));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_started_here_is_found_before_its_row_is_there_and_once_afterwards_t1() {
     let database = database().await.unwrap();
@@ -137,19 +151,12 @@ async fn what_was_started_here_is_found_before_its_row_is_there_and_once_afterwa
         }
     }
     instances.remember(instance("theirs", "x", NOW_MS));
-    let mut query = InstanceQuery {
+    let query = InstanceQuery {
         app_id: Some("shop".to_owned()),
         limit: 2,
         ..InstanceQuery::default()
     };
-    let mut seen = Vec::new();
-    loop {
-        let page = instances.list(&ours(), &query).await.unwrap();
-        seen.extend(page.iter().map(|one| one.uuid.clone()));
-        let Some(last) = page.last() else { break };
-        assert_eq!(last.input, "");
-        query.after = Some((last.started_at, last.uuid.clone()));
-    }
+    let seen = listed(&instances, query).await;
     assert_eq!(seen, ["u5", "u4", "u3", "u2", "u1", "u0"]);
     let of = async |projects: &Projects, uuid: &str| {
         let found = instances.one(projects, Some("shop"), uuid).await;
@@ -225,23 +232,16 @@ async fn pages_hold_every_instance_once_newest_first() {
     let database = database().await.unwrap();
     let instances = Instances::new((*database).clone());
     for number in 0..25 {
-        // Three at each moment: the order goes on by identity.
+        // Three in each millisecond: the order continues by identity.
         let new = instance("ours", &format!("u{number:02}"), NOW_MS + number / 3);
         store(&database, &new).await;
     }
     store(&database, &instance("theirs", "x", NOW_MS)).await;
-    let mut query = InstanceQuery {
+    let query = InstanceQuery {
         limit: 4,
         ..InstanceQuery::default()
     };
-    let mut seen = Vec::new();
-    loop {
-        let page = instances.list(&ours(), &query).await.unwrap();
-        seen.extend(page.iter().map(|one| one.uuid.clone()));
-        let Some(last) = page.last() else { break };
-        assert_eq!(last.input, "");
-        query.after = Some((last.started_at, last.uuid.clone()));
-    }
+    let seen = listed(&instances, query).await;
     let expected: Vec<String> = (0..25)
         .rev()
         .map(|number| format!("u{number:02}"))

@@ -1,57 +1,121 @@
-//! Jobs: one at a time per project, taken up again, and never brought back by a late word of their runner.
+//! Jobs: queued, one at a time, continued after a crash, and never revived by a late write of their runner.
 
 use crate::database;
 use store::jobs::{Asked, Job, JobKind, JobState, Jobs, NewJob};
 
 const NOW_MS: i64 = 1_795_168_800_000;
 
-async fn ask(jobs: &Jobs, kind: JobKind, project: Option<&str>) -> Asked {
+async fn ask(jobs: &Jobs, kind: JobKind, project: Option<&str>, now_ms: i64) -> Asked {
     let new = NewJob {
         kind,
         project_id: project.map(str::to_owned),
         parameters: "{\"dry_run\":true}".to_owned(),
     };
-    jobs.create(new, NOW_MS).await.unwrap()
+    jobs.create(new, now_ms).await.unwrap()
 }
 
 async fn made(jobs: &Jobs, kind: JobKind, project: Option<&str>) -> Job {
-    match ask(jobs, kind, project).await {
-        Asked::Made(job) => job,
-        Asked::Busy(busy) => panic!("{busy:?} is in the way"),
+    match ask(jobs, kind, project, NOW_MS).await {
+        Asked::Made(job, _) => job,
+        other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_jobs_on_the_same_data_are_never_open_at_once() {
+async fn jobs_run_in_the_order_of_their_requests_and_the_same_request_is_one() {
+    let store = database().await.unwrap();
+    let jobs = store.jobs();
+    let all = [
+        (JobKind::Recalculate, Some("a")),
+        (JobKind::Recalculate, Some("b")),
+        (JobKind::Retention, None),
+        (JobKind::Recalculate, None),
+    ];
+    let mut ids = Vec::new();
+    for (at, (kind, project)) in all.into_iter().enumerate() {
+        let asked = ask(&jobs, kind, project, NOW_MS + at as i64).await;
+        let Asked::Made(job, place) = asked else {
+            panic!("{asked:?}");
+        };
+        assert_eq!(place, at as u64 + 1);
+        ids.push(job.job_id);
+    }
+    for (at, (kind, project)) in all.into_iter().enumerate() {
+        let asked = ask(&jobs, kind, project, NOW_MS + 9).await;
+        let Asked::Same(job, place) = asked else {
+            panic!("{asked:?}");
+        };
+        assert_eq!((&job.job_id, place), (&ids[at], at as u64 + 1));
+    }
+    for id in &ids {
+        let mut job = jobs.claim("one", NOW_MS).await.unwrap().unwrap();
+        assert_eq!(job.job_id, *id);
+        job.state = JobState::Done;
+        assert!(jobs.write(&mut job, NOW_MS).await.unwrap());
+    }
+    assert!(jobs.claim("one", NOW_MS).await.unwrap().is_none());
+    // Requested at the same time, it is one too.
+    let asked = (0..8).map(|_| ask(&jobs, JobKind::Retention, None, NOW_MS));
+    let asked = futures::future::join_all(asked).await;
+    let made = asked
+        .iter()
+        .filter(|asked| matches!(asked, Asked::Made(..)));
+    assert_eq!(made.count(), 1);
+    assert_eq!(jobs.open().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_has_begun_is_first_and_takes_no_further_request() {
     let store = database().await.unwrap();
     let jobs = store.jobs();
     let first = made(&jobs, JobKind::Recalculate, Some("a")).await;
-    let second = NewJob {
-        kind: JobKind::Recalculate,
-        project_id: Some("b".to_owned()),
-        parameters: String::new(),
+    let mut job = jobs.claim("one", NOW_MS).await.unwrap().unwrap();
+    // It may have passed what has changed since. The clock of this request is behind.
+    let second = ask(&jobs, JobKind::Recalculate, Some("a"), NOW_MS - 5).await;
+    let Asked::Made(second, 1) = second else {
+        panic!("{second:?}");
     };
-    let second = jobs.create(second, NOW_MS + 1).await.unwrap();
-    assert!(matches!(second, Asked::Made(_)));
-    for (kind, project) in [
-        (JobKind::Recalculate, Some("a")),
-        (JobKind::Recalculate, None),
-        (JobKind::Retention, None),
-    ] {
-        let Asked::Busy(busy) = ask(&jobs, kind, project).await else {
-            panic!("{kind:?} of {project:?} was made");
-        };
-        assert_eq!(busy.job_id, first.job_id, "the oldest one is named");
+    job.state = JobState::Queued;
+    assert!(
+        jobs.write(&mut job, NOW_MS).await.unwrap(),
+        "its process stops"
+    );
+    let queue = jobs.queue().await.unwrap();
+    assert_eq!(queue.place(&first.job_id), 1);
+    assert_eq!(queue.place(&second.job_id), 2);
+    let third = ask(&jobs, JobKind::Recalculate, Some("a"), NOW_MS + 5).await;
+    assert!(matches!(&third, Asked::Same(job, 2) if job.job_id == second.job_id));
+    for id in [&first.job_id, &second.job_id] {
+        let mut job = jobs.claim("two", NOW_MS).await.unwrap().unwrap();
+        assert_eq!(job.job_id, *id);
+        job.state = JobState::Done;
+        assert!(jobs.write(&mut job, NOW_MS).await.unwrap());
     }
-    jobs.cancel(&first.job_id, NOW_MS).await.unwrap();
-    made(&jobs, JobKind::Recalculate, Some("a")).await;
-    // Asked for at the same time, one is made.
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_job_begins_when_the_runner_of_a_canceled_one_has_stopped() {
     let store = database().await.unwrap();
-    let jobs = store.jobs();
-    let asked = (0..8).map(|_| ask(&jobs, JobKind::Retention, None));
-    let asked = futures::future::join_all(asked).await;
-    let made = asked.iter().filter(|asked| matches!(asked, Asked::Made(_)));
-    assert_eq!(made.count(), 1);
+    let processes = [store.of_several().unwrap(), store.of_several().unwrap()];
+    let [one, two] = processes.each_ref().map(store::Store::jobs);
+    let first = made(&one, JobKind::Retention, None).await;
+    ask(&one, JobKind::Rebuild, None, NOW_MS + 1).await;
+    let running = one.claim("one", NOW_MS).await.unwrap().unwrap();
+    assert_eq!(running.job_id, first.job_id);
+    two.cancel(&first.job_id, NOW_MS).await.unwrap();
+    assert!(two.claim("two", NOW_MS).await.unwrap().is_none());
+    // Its runner is in the middle of a long piece of work.
+    let later = NOW_MS + 100_000;
+    assert!(!one.beat(&first.job_id, "one", later).await.unwrap());
+    assert!(two.claim("two", later + 1).await.unwrap().is_none());
+    one.stopped(&first.job_id, "one", later + 2).await.unwrap();
+    let next = two.claim("two", later + 3).await.unwrap().unwrap();
+    assert_eq!(next.kind, JobKind::Rebuild);
+    // A runner that died does not stop, and is waited for no longer than its lease.
+    two.cancel(&next.job_id, later + 4).await.unwrap();
+    made(&one, JobKind::Check, None).await;
+    assert!(one.claim("one", later + 5).await.unwrap().is_none());
+    assert!(one.claim("one", later + 70_000).await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,7 +216,7 @@ async fn a_row_of_any_size_is_written_and_read_back() {
     let jobs = store.jobs();
     made(&jobs, JobKind::Retention, None).await;
     let mut job = jobs.claim("one", NOW_MS).await.unwrap().unwrap();
-    // Eight times what one parameter of a statement may have.
+    // Eight times the limit of one parameter of a statement.
     job.checkpoint = "it's \\ \t\u{1F9F5}\n".repeat(1 << 17);
     job.report = "{\"a\":1}".repeat(1 << 18);
     job.error = "why".to_owned();

@@ -1,13 +1,14 @@
-//! Lists, counts, look-ups and trees on a real engine, over rows that lie unmerged.
+//! Lists, counts, look-ups and trees on a real engine, over unmerged rows.
 
 use std::collections::BTreeSet;
 
 use crate::database;
 use schemas::cursor::Cursor;
-use schemas::filter::RunQuery;
+use schemas::filter::{FILTERS, RunQuery};
+use schemas::fold::RunStatus;
 use store::Store;
-use store::filter_sql::Projects;
-use store::rows::{RunRow, RunStatus};
+use store::reads::filter_sql::Projects;
+use store::tables::rows::RunRow;
 
 use crate::rows::{NOON_MS, run};
 
@@ -33,7 +34,7 @@ async fn ids(store: &Store, pairs: &[(&str, &str)]) -> Vec<String> {
     page.runs.into_iter().map(|run| run.run_id).collect()
 }
 
-/// The next page; the cursor goes through its text as it would with a client.
+/// The next page; the cursor is encoded and decoded as with a client.
 async fn page(store: &Store, query: &RunQuery, cursor: &mut Option<Cursor>) -> Vec<String> {
     let page = store
         .list_runs(&ours(), query, cursor.as_ref(), NOW_MS)
@@ -41,7 +42,7 @@ async fn page(store: &Store, query: &RunQuery, cursor: &mut Option<Cursor>) -> V
         .unwrap();
     *cursor = page
         .next
-        .map(|next| Cursor::decode(&next.encode(), query).unwrap());
+        .map(|next| Cursor::decode(&next.encode(query), query).unwrap());
     page.runs.into_iter().map(|run| run.run_id).collect()
 }
 
@@ -107,7 +108,7 @@ async fn runs_that_were_written_many_times_are_counted_once_p3() {
     let store = database().await.unwrap();
     let names: Vec<String> = (0..9000).map(|n| format!("run-{n:04}")).collect();
     for version in 1..=3 {
-        // All of them fulfilled the filter once, a few do now.
+        // All of them matched the filter once, a few do now.
         let rows = names.iter().enumerate().map(|(n, name)| RunRow {
             status: match version == 3 && n % 8 != 0 {
                 true => RunStatus::Success,
@@ -139,12 +140,14 @@ async fn every_filter_finds_what_it_names_and_nothing_else() {
         user_email: "bob@example.com",
         model: "m",
         r#type: "llm",
+        calls: 1,
         name: "call",
         thread_id: "th",
         parent_run_id: "yes",
         tags: vec!["c"],
         latency_ms: Some(10_000),
         total_cost: 3_000_000_000_000_000_000,
+        total_tokens_with_children: 99,
         saved: 0,
         feedback_rating: "",
         metadata: vec![("k", "w")],
@@ -160,7 +163,7 @@ async fn every_filter_finds_what_it_names_and_nothing_else() {
         ..run("a", "open", 1, NOON_MS + 1)
     };
     write(&store, &[run("a", "yes", 1, NOON_MS), other, open]).await;
-    for (pairs, expected) in [
+    let cases = [
         (&[("app_id", "b")][..], &["no"][..]),
         (&[("status", "error")], &["yes"]),
         (&[("status", "started")], &["open"]),
@@ -172,6 +175,18 @@ async fn every_filter_finds_what_it_names_and_nothing_else() {
         (&[("thread_id", "th")], &["no"]),
         (&[("parent_run_id", "yes")], &["no"]),
         (&[("root", "false")], &["no"]),
+        (&[("root", "true")], &["open", "yes"]),
+        (&[("has_parent", "true")], &["no"]),
+        (&[("has_parent", "false")], &["open", "yes"]),
+        (&[("has_parent", "true"), ("root", "true")], &[]),
+        (&[("error", "ValueError"), ("status", "error")], &["yes"]),
+        (&[("error", "ValueErro")], &[]),
+        (&[("min_tokens", "13")], &["no"]),
+        (
+            &[("min_tokens", "12"), ("max_tokens", "98")],
+            &["open", "yes"],
+        ),
+        (&[("max_tokens", "11")], &[]),
         (&[("saved", "false")], &["no"]),
         (&[("feedback", "none")], &["no"]),
         (&[("metadata.k", "w")], &["no"]),
@@ -198,10 +213,23 @@ async fn every_filter_finds_what_it_names_and_nothing_else() {
         (&[("from", "2026-11-20T10:00:00.001Z")], &["open"]),
         (&[("stale", "true")], &["open"]),
         (&[("stale", "false")], &["yes", "no"]),
-    ] {
+    ];
+    for (pairs, expected) in cases {
         assert_eq!(ids(&store, pairs).await, expected, "{pairs:?}");
     }
-    // An unfinished run comes last in an order by length, and every order holds every run.
+    let tried: Vec<&str> = cases
+        .iter()
+        .flat_map(|(pairs, _)| pairs.iter())
+        .map(|(name, _)| name.split('.').next().unwrap())
+        .collect();
+    for declared in FILTERS {
+        assert!(
+            tried.contains(&declared.name),
+            "no case of {}",
+            declared.name
+        );
+    }
+    // An unfinished run is last in an order by length, and every order contains every run.
     assert_eq!(
         ids(&store, &[("sort", "-latency_s")]).await,
         ["no", "yes", "open"]
@@ -375,7 +403,7 @@ async fn a_tree_holds_what_hangs_below_with_parents_first_and_ends_on_cycles() {
             below("left", "root", "root", 2),
             below("right", "root", "root", 1),
             below("leaf", "left", "root", 3),
-            // Its parent came late: the link to the root is not mended yet.
+            // Its parent arrived late: the link to the root is not corrected yet.
             below("stray", "leaf", "stray", 4),
             below("one", "two", "one", 5),
             below("two", "one", "two", 6),

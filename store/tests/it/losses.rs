@@ -1,7 +1,7 @@
-//! Losses: what is gone is missed, and what goes on purpose is not.
+//! Losses: missing data is detected, and data removed on purpose is not.
 
-use store::losses::StoredLoss;
-use store::retention::{DayTable, Limit};
+use store::maintenance::losses::StoredLoss;
+use store::maintenance::retention::{DayTable, Limit};
 use store::testing::TestDatabase;
 
 use crate::database;

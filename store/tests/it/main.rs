@@ -28,7 +28,7 @@ mod usage;
 
 pub(crate) use store::testing::database;
 
-/// Histories made up by tests that compare with a plain model.
+/// Generated histories in tests that compare with a plain model.
 pub(crate) const CASES: u32 = 24;
 
 store::engine_test_child!();

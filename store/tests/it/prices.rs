@@ -81,10 +81,10 @@ async fn a_change_acts_here_at_once_and_in_another_process_after_a_refresh() {
     there.refresh().await.unwrap();
     assert!(
         !seen_there.has_changed().unwrap(),
-        "nothing is told when nothing changed"
+        "no notice when nothing changed"
     );
 
-    // The other way round, and over what the first wrote.
+    // The other way round, and over the first one's row.
     there.put(&row("ours", "2")).await.unwrap();
     here.refresh().await.unwrap();
     assert_eq!(input(&here.current(), "ours").as_deref(), Some("2"));
@@ -107,7 +107,7 @@ async fn the_last_of_many_changes_counts_whatever_their_speed() {
 #[tokio::test]
 async fn what_is_deleted_is_gone_shipped_rows_too_until_it_is_set_again() {
     let (database, prices) = directory().await;
-    // Shipped with two dates: the earlier one comes to light when the later is deleted, and is deleted too.
+    // Shipped with two dates: the earlier one reappears when the later is deleted, and is deleted too.
     let is_luna = |key: &PriceKey| key.model == "gpt-5.6-luna";
     assert_eq!(
         input(&prices.current(), "gpt-5.6-luna").as_deref(),
@@ -131,7 +131,7 @@ async fn what_is_deleted_is_gone_shipped_rows_too_until_it_is_set_again() {
         input(&prices.current(), "gpt-5.6-luna").as_deref(),
         Some("4")
     );
-    // Every row at once: more than fit one statement.
+    // Every row at once: more than fit into one statement.
     let all = prices.records().len();
     assert!(prices.delete(|_| true).await.unwrap().len() >= all);
     assert!(prices.current().is_empty());
@@ -155,7 +155,7 @@ async fn deleted_rows_that_hide_nothing_make_room_and_set_keys_are_never_refused
          FROM numbers({CHANGED_ROWS_MAX}) WHERE number >= (SELECT count() FROM prices FINAL)"
     );
     database.run(&sql).await.unwrap();
-    // Full: a deleted one is set again without any room.
+    // Full: a deleted one can be set again.
     prices.put(&row("deleted", "4")).await.unwrap();
     // A new one takes the room of the other deleted one; then there is none left.
     prices.put(&row("new", "5")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Several replicas: addresses before one engine, of which some are dead, or die.
+//! Several replicas: addresses of one engine, of which some are dead, or die.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::database;
 use crate::rows::{NOON_MS, run};
 
-/// What an address does with connections until it is dropped.
+/// An address that handles connections in some way until it is dropped.
 struct Door {
     address: SocketAddr,
     _work: JoinSet<()>,
@@ -41,7 +41,7 @@ impl Door {
         }
     }
 
-    /// Closes every connection at once, unanswered.
+    /// Closes every connection at once, without a response.
     async fn slammed() -> Self {
         Self::at(any(), None).await
     }
@@ -56,8 +56,8 @@ fn any() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// An address where nobody listens.
-async fn nobody() -> SocketAddr {
+/// An address without a listener.
+async fn unused_address() -> SocketAddr {
     let listener = TcpListener::bind(any()).await.unwrap();
     listener.local_addr().unwrap()
 }
@@ -118,7 +118,7 @@ const UP: &str = "spindle_store_replica_up";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_replica_is_passed_over_without_an_error() {
     let store = database().await.unwrap();
-    let (dead, alive) = (nobody().await, Door::open(any(), &store).await);
+    let (dead, alive) = (unused_address().await, Door::open(any(), &store).await);
     let reached = Reached::through(&store, &[dead, alive.address]);
     let rows = [run("app", "r", 1, NOON_MS)];
     reached.store.insert_runs(rows.into_iter()).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_replica_that_takes_connections_and_closes_them_is_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_is_back_is_used_when_the_other_one_goes() {
     let store = database().await.unwrap();
-    let first = nobody().await;
+    let first = unused_address().await;
     let second = Door::open(any(), &store).await;
     let reached = Reached::through(&store, &[first, second.address]);
     reached.runs().await.unwrap();
@@ -176,7 +176,7 @@ async fn an_error_of_a_query_moves_nobody() {
 #[tokio::test]
 async fn when_all_replicas_are_away_the_error_says_so_and_can_be_tried_again() {
     let store = database().await.unwrap();
-    let reached = Reached::through(&store, &[nobody().await, nobody().await]);
+    let reached = Reached::through(&store, &[unused_address().await, unused_address().await]);
     let error = reached.runs().await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
 }

@@ -1,7 +1,7 @@
-//! Retention: what is kept of one tenant is nothing to another.
+//! Retention: what one tenant keeps does not affect another.
 
 use crate::database;
-use store::retention::{DayTable, Limit};
+use store::maintenance::retention::{DayTable, Limit};
 
 /// 2025-11-21T00:00:00Z.
 const DAY_MS: i64 = 1_763_683_200_000;
@@ -9,7 +9,7 @@ const DAY_MS: i64 = 1_763_683_200_000;
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_of_one_hash_in_two_projects_are_told_apart_t1() {
     let store = database().await.unwrap();
-    // The same bytes are hashed of both: project, app and run with a zero byte between them.
+    // Both have the same hashed bytes: project, app and run with a zero byte between them.
     for (project, app, saved) in [("p", "a\\0b", 1), ("p\\0a", "b", 0)] {
         let time = format!("fromUnixTimestamp64Milli(toInt64({}), 'UTC')", DAY_MS + 5);
         let insert = format!(
@@ -33,7 +33,7 @@ async fn runs_of_one_hash_in_two_projects_are_told_apart_t1() {
     assert_eq!(going[0].project_id, "p\0a");
     assert!(retention.copy(&days[0]).await.unwrap(), "one stays");
     assert!(!retention.is_exchanging(&days[0]).await.unwrap());
-    // Twice, as after an answer that was lost.
+    // Twice, as after a lost response.
     for _ in 0..2 {
         retention.put_in_place(&days[0], true).await.unwrap();
     }

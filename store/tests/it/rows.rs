@@ -1,6 +1,7 @@
 //! Rows for tests.
 
-use store::rows::{CostStatus, EventRow, RunRow, RunStatus};
+use schemas::fold::{CostStatus, RunStatus};
+use store::tables::rows::{EventRow, RunRow};
 
 /// 2026-11-20T10:00:00Z.
 pub(crate) const NOON_MS: i64 = 1_795_168_800_000;
@@ -64,6 +65,7 @@ pub(crate) fn run<'a>(app: &'a str, run_id: &'a str, version: u64, started_at: i
         feedback_rating: "positive",
         feedback_comment: "",
         feedback_at: None,
+        calls: 0,
         input_preview: "in",
         output_preview: "out",
         metadata: vec![("k", "v"), ("k2", "")],

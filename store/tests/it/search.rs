@@ -6,14 +6,14 @@ use crate::database;
 use proptest::prelude::*;
 use schemas::filter::RunQuery;
 use store::Store;
-use store::filter_sql::Projects;
-use store::rows::RunRow;
+use store::reads::filter_sql::Projects;
+use store::tables::rows::RunRow;
 
 use crate::rows::{NOON_MS, run};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Texts that share pieces, differ in case, and hold what patterns and grams could stumble over.
+/// Texts that share pieces, differ in case, and contain special characters of patterns and grams.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("rate"),
@@ -53,7 +53,7 @@ async fn found(store: &Store, text: &str) -> Vec<String> {
     ids
 }
 
-/// Has every day that ended indexed, and waits until it is.
+/// Indexes every day that ended, and waits for it.
 async fn index_all(store: &Store) -> u32 {
     let mut days = 0;
     let all = async {

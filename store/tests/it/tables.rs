@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 
 use crate::database;
+use schemas::fold::CostStatus;
 use store::Store;
-use store::events_read::EventsOfRun;
-use store::rows::RunRow;
-use store::states::run_hash;
+use store::reads::events::EventsOfRun;
+use store::reads::states::{ChildPage, run_hash};
+use store::tables::rows::RunRow;
 
 use crate::rows::{NOON_MS, event, run};
 
-/// Says something to the engine that the store itself has no way to say.
+/// Executes a statement that the store itself does not offer.
 pub(crate) async fn statement(store: &Store, sql: &str) {
     let config = store.config();
     let client = clickhouse::Client::default()
@@ -32,7 +33,7 @@ async fn migrating_twice_and_at_once_changes_nothing() {
         .rows()
         .await
         .unwrap();
-    assert_eq!(applied, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(applied, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
 }
 
 #[tokio::test]
@@ -125,7 +126,7 @@ async fn nothing_to_insert_is_no_insert() {
     let store = database().await.unwrap();
     assert_eq!(
         store
-            .insert_events(std::iter::empty::<store::rows::EventRow<'_>>())
+            .insert_events(std::iter::empty::<store::tables::rows::EventRow<'_>>())
             .await
             .unwrap(),
         0
@@ -182,8 +183,7 @@ async fn a_state_look_up_sees_the_newest_row_of_each_key_and_its_tombstones() {
 }
 
 #[tokio::test]
-async fn the_same_ids_in_another_app_or_project_are_other_runs() {
-    // (T1)
+async fn the_same_ids_in_another_app_or_project_are_other_runs_t1() {
     let store = database().await.unwrap();
     let other_project = RunRow {
         project_id: "other",
@@ -202,6 +202,42 @@ async fn the_same_ids_in_another_app_or_project_are_other_runs() {
         .unwrap();
     let found = store.load_states("default", "app", &["r"]).await.unwrap();
     assert_eq!(found.iter().map(|run| run.version).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test]
+async fn a_run_whose_replaced_states_exceed_the_bounds_is_found_by_its_newest_x1() {
+    let store = database().await.unwrap();
+    let both = [
+        run("app", "small", 1, NOON_MS),
+        run("app", "large", 1, NOON_MS),
+    ];
+    store.insert_runs(both.into_iter()).await.unwrap();
+    // 1.4 GB of versions that wait to be merged, and a look-up may take 1 GiB.
+    for block in 0..14 {
+        let insert = format!(
+            "INSERT INTO runs (project_id, app_id, run_id, started_at, version, state) \
+             SELECT 'default', 'app', 'large', fromUnixTimestamp64Milli({NOON_MS}, 'UTC'), {block} * 25 + number + 2, \
+               repeat(repeat('x', 1000000), 4) \
+             FROM numbers(25) SETTINGS max_block_size = 25, optimize_on_insert = 0, distributed_foreground_insert = 1"
+        );
+        statement(&store, &insert).await;
+    }
+    let ids = ["small", "large", "unknown"];
+    let mut found = store.load_states("default", "app", &ids).await.unwrap();
+    let placed = ids.map(|id| (id, NOON_MS));
+    found.extend(
+        store
+            .load_states_at("default", "app", &placed)
+            .await
+            .unwrap(),
+    );
+    let mut found: Vec<(&str, u64, usize)> = found
+        .iter()
+        .map(|run| (run.run_id.as_str(), run.version, run.state.len()))
+        .collect();
+    found.sort_unstable();
+    let (large, small) = (("large", 351, 4_000_000), ("small", 1, found[2].2));
+    assert_eq!(found, [large, large, small, small]);
 }
 
 #[tokio::test]
@@ -224,7 +260,15 @@ async fn children_are_those_whose_current_row_names_the_parent() {
         .await
         .unwrap();
     let found = store
-        .children_of("default", "app", &["p"], ("", 100))
+        .children_of(
+            "default",
+            "app",
+            &["p"],
+            ChildPage {
+                after: "",
+                limit: 100,
+            },
+        )
         .await
         .unwrap();
     assert_eq!(
@@ -320,7 +364,7 @@ async fn rows_are_found_by_their_starts_tombstones_and_replaced_ones_as_by_their
     assert_eq!(found[0].totals.cost, 2_000_000_000_000_000_000);
     assert_eq!(
         (found[0].cost, found[0].cost_status),
-        (1_500_000_000_000_000, 1)
+        (1_500_000_000_000_000, CostStatus::Priced)
     );
     let mut by_id = store
         .load_states("default", "app", &["a", "b", "moved"])
@@ -355,7 +399,7 @@ async fn totals_of_children_are_those_of_current_rows_of_current_parents() {
     ];
     store.insert_runs(changes.into_iter()).await.unwrap();
     let sums = async |only: Option<&[&str]>| {
-        let parents = ["p", "nobody"];
+        let parents = ["p", "unknown"];
         store
             .child_sums("default", "app", &parents, only)
             .await

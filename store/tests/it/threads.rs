@@ -1,4 +1,4 @@
-//! Threads on a real engine, against the rules written plainly, and case by case.
+//! Threads on a real engine, against the plainly written rules, and case by case.
 
 mod cases;
 mod model;
@@ -9,15 +9,15 @@ use crate::database;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
-use schemas::run::Dollars;
+use schemas::money::Dollars;
 use schemas::thread::{GroupedBy, Thread, ThreadQuery, WINDOW_GAP_MS};
 use store::Store;
-use store::filter_sql::Projects;
-use store::rows::{FeedbackRow, MessageRow, RunRow};
-use store::threads_read::{MessagesOfThread, ThreadName};
+use store::reads::filter_sql::Projects;
+use store::reads::threads::{MessagesOfThread, ThreadName};
+use store::tables::rows::{FeedbackRow, MessageRow, RunRow};
 
 use crate::rows::{NOON_MS, run};
-use model::{Expected, Judged, Message, Ran};
+use model::{Expected, GivenRating, Message, Ran};
 
 fn only(project: &str) -> Projects {
     Projects::Only(vec![project.to_owned()])
@@ -36,6 +36,7 @@ fn message_row<'a>(project: &'a str, message: &'a Message, content: &'a str) -> 
         run_id: message.run,
         parent_run_id: "",
         thread_id: message.thread,
+        inherits_thread: u8::from(message.inherits),
         agent: message.agent,
         user_email: message.user,
         role: if message.event_id.is_multiple_of(2) {
@@ -59,7 +60,7 @@ async fn write(store: &Store, project: &str, messages: &[Message]) {
     store.insert_messages(rows).await.unwrap();
 }
 
-/// All pages of a list; each cursor goes through its text as it would with a client.
+/// All pages of a list; each cursor is encoded and decoded as with a client.
 async fn list(store: &Store, project: &str, pairs: &[(&str, &str)]) -> Vec<Thread> {
     let mut threads = Vec::new();
     let mut cursor: Option<String> = None;
@@ -92,7 +93,7 @@ async fn view(store: &Store, project: &str, app: &str, id: &str) -> Option<Messa
     store.thread(&only(project), name).await.unwrap()
 }
 
-/// What of a thread is compared, as text that can be ordered.
+/// The compared fields of a thread, as text that can be ordered.
 fn shown(thread: &Thread) -> String {
     let name = match thread.grouped_by {
         GroupedBy::ThreadId => thread.thread_id.as_str(),
@@ -130,11 +131,11 @@ fn expected(thread: &Expected, runs: &[Ran]) -> String {
 
 const RUNS: [&str; 8] = ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7"];
 
-/// One case: messages in order of arrival with repetitions, feedback, runs, and a question.
+/// One case: messages in order of arrival with duplicates, feedback, runs, and a query.
 #[derive(Clone, Debug)]
 struct Case {
     arrivals: Vec<Vec<Message>>,
-    feedback: Vec<Judged>,
+    feedback: Vec<GivenRating>,
     runs: Vec<Ran>,
     question: Vec<(&'static str, String)>,
 }
@@ -155,17 +156,21 @@ fn any_message() -> impl Strategy<Value = Message> {
         prop::sample::select(vec!["", "", "", "t/1", "w_t2"]),
         prop::sample::select(vec!["", "clerk"]),
         prop::sample::select(vec!["ada", "bob"]),
+        any::<bool>(),
     )
-        .prop_map(|(slot, pause, app, run, thread, agent, user)| Message {
-            // Multiples of the pause, so that exact edges are frequent.
-            at: NOON_MS + slot * WINDOW_GAP_MS + pause % (2 * WINDOW_GAP_MS),
-            event_id: 0,
-            app,
-            run,
-            thread,
-            agent,
-            user,
-        })
+        .prop_map(
+            |(slot, pause, app, run, thread, agent, user, inherits)| Message {
+                // Multiples of the pause, so that exact edges are frequent.
+                at: NOON_MS + slot * WINDOW_GAP_MS + pause % (2 * WINDOW_GAP_MS),
+                event_id: 0,
+                app,
+                run,
+                thread,
+                inherits,
+                agent,
+                user,
+            },
+        )
 }
 
 fn any_case() -> impl Strategy<Value = Case> {
@@ -193,7 +198,7 @@ fn any_case() -> impl Strategy<Value = Case> {
         |(mut messages, feedback, runs, question, limit, seed)| {
             for (at, message) in messages.iter_mut().enumerate() {
                 message.event_id = at as u128;
-                // Which of two threads a run lends is told by time; the same time is settled by nothing that matters.
+                // Time decides which of two threads a run passes on; equal times would leave the order undefined.
                 if !message.thread.is_empty() {
                     message.at += 2 + at as i64;
                 }
@@ -206,7 +211,7 @@ fn any_case() -> impl Strategy<Value = Case> {
             let feedback = feedback
                 .into_iter()
                 .enumerate()
-                .map(|(id, (at, app, run, rating))| Judged {
+                .map(|(id, (at, app, run, rating))| GivenRating {
                     at: NOON_MS + at,
                     event_id: id as u128,
                     app,
@@ -278,7 +283,7 @@ async fn write_case(store: &Store, project: &str, case: &Case) {
     let root_of = |ran: &Ran| {
         let mut root = ran.run;
         let mut above = ran.parent;
-        // The topmost known ancestor: one that is no run is not known.
+        // The topmost known ancestor: one that is no run is unknown.
         while let Some(next) = case.runs.iter().find(|other| other.run == above) {
             root = next.run;
             above = next.parent;

@@ -1,19 +1,21 @@
-//! Sums over runs equal those of a plain model, whatever lies unmerged, moved or deleted in the table (P3).
+//! Sums over runs equal the sums of a plain model, whatever is unmerged, moved or deleted in the table (P3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use schemas::run::{Dollars, Instant, Seconds};
+use schemas::fold::RunStatus;
+use schemas::money::Dollars;
+use schemas::run::{Instant, Seconds};
 use schemas::usage::{
     Activity, Bucket, Example, Failures, Group, GroupBy, Interval, Question, Spend,
 };
-use store::current::Scope;
-use store::filter_sql::Projects;
-use store::rows::{RunRow, RunStatus};
+use store::reads::current::Scope;
+use store::reads::filter_sql::Projects;
+use store::tables::rows::RunRow;
 use store::testing::TestDatabase;
 
 use crate::database;
-use store::usage::{Breakdown, Grouping};
+use store::reads::usage::{Breakdown, Grouping};
 
 use crate::rows::{NOON_MS, run};
 
@@ -21,7 +23,7 @@ const NOW_MS: i64 = NOON_MS + 3_600_000;
 const DAY_MS: i64 = 86_400_000;
 const RUNS: [&str; 10] = ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"];
 
-/// What one insert does to one run.
+/// The effect of one insert on one run.
 #[derive(Clone, Debug)]
 struct Change {
     run: usize,
@@ -29,7 +31,7 @@ struct Change {
     project: &'static str,
     /// Days and milliseconds from the beginning: few, so that many runs start together.
     start: (i64, i64),
-    /// Goes away altogether.
+    /// Removed entirely.
     gone: bool,
     row: Values,
 }
@@ -114,7 +116,7 @@ fn any_history() -> impl Strategy<Value = Vec<(Vec<Change>, bool)>> {
 /// The current rows by project, app and run, as a plain map.
 type Model = BTreeMap<(&'static str, &'static str, usize), RunRow<'static>>;
 
-/// The rows one insert writes: a run whose start moved leaves a tombstone.
+/// The rows of one insert: a run whose start moved leaves a tombstone.
 fn rows_of(model: &mut Model, changes: &[Change], version: &mut u64) -> Vec<RunRow<'static>> {
     let mut rows = Vec::new();
     for change in changes {
@@ -125,6 +127,7 @@ fn rows_of(model: &mut Model, changes: &[Change], version: &mut u64) -> Vec<RunR
         let row = RunRow {
             project_id: change.project,
             r#type: values.kind,
+            calls: u64::from(values.kind == "llm"),
             status: values.status,
             model: values.model,
             agent: values.agent,
@@ -233,7 +236,7 @@ fn reference<F: Clone>(
     let groups_of = |rows: &[&RunRow<'_>]| {
         let mut groups: BTreeMap<String, Vec<&RunRow<'_>>> = BTreeMap::new();
         for row in rows.iter().copied() {
-            // Lifetimes of the rows are those of the list.
+            // The rows live as long as the list.
             groups
                 .entry(key_of(grouping.by, row))
                 .or_default()
@@ -295,7 +298,7 @@ fn ask(pairs: &[(&str, &str)]) -> Question {
     Question::from_pairs(pairs.iter().copied(), &[], NOW_MS).unwrap()
 }
 
-/// Filters of the API beside the same conditions on a row.
+/// Filters of the API with the same conditions on a row.
 type Case = (
     &'static [(&'static str, &'static str)],
     fn(&RunRow<'_>) -> bool,
@@ -466,6 +469,7 @@ async fn what_is_in_no_group_of_its_own_is_summed_as_other() {
     let names: Vec<String> = (0..130).map(|n| format!("model-{n:03}")).collect();
     let rows = names.iter().enumerate().map(|(n, name)| RunRow {
         r#type: "llm",
+        calls: 1,
         model: name,
         cost: n as i128,
         ..run("a", name, 1, NOON_MS)

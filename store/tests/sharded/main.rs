@@ -1,4 +1,4 @@
-//! What the tests of one server say holds on a cluster of two shards as well.
+//! The tests of one server, on a cluster of two shards.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ mod shards;
 use it::rows;
 pub(crate) use store::testing::sharded_database as database;
 
-/// Histories made up by tests that compare with a plain model.
+/// Generated histories in tests that compare with a plain model.
 pub(crate) const CASES: u32 = 6;
 
 store::engine_test_child!();

@@ -1,7 +1,7 @@
-//! What only a cluster has: rows on several shards, and work that it cannot do.
+//! Specific to a cluster: rows on several shards, and work that it cannot do.
 
 use store::StoreError;
-use store::states::StoredRun;
+use store::reads::states::StoredRun;
 
 use crate::database;
 use crate::it::rows::{NOON_MS, event, run};

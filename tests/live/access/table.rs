@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
-/// What an endpoint asks of whoever comes.
+/// The credential that an endpoint requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Nothing.
-    Nobody,
+    /// None.
+    Public,
     /// A key that may report.
     Report,
     /// A key that may read, or the role `viewer`.
@@ -31,8 +31,8 @@ pub(super) enum Need {
     Operate,
     /// The role `operator`, limited to no project.
     OperateAll,
-    /// A token, or somebody of the provider, with whatever roles.
-    Somebody,
+    /// A token of ours or of the provider, with any roles.
+    AnyToken,
     /// A token in the body.
     InBody,
 }
@@ -65,12 +65,12 @@ const START: &str =
     "/rtm/api/runtime/app/{appId}/build/{buildId}/process-name/{processDefinitionName}/start";
 
 pub(super) const ROWS: &[Row] = &[
-    row("get", "/health/live", Need::Nobody, ""),
-    row("get", "/health/ready", Need::Nobody, ""),
-    row("get", "/metrics", Need::Nobody, ""),
+    row("get", "/health/live", Need::Public, ""),
+    row("get", "/health/ready", Need::Public, ""),
+    row("get", "/metrics", Need::Public, ""),
     row("post", "/api/report", Need::Report, "{\"events\": []}"),
     row("post", "/v1/runs/ingest", Need::Report, "{\"events\": []}"),
-    row("get", "/api/app/{app}", Need::Nobody, ""),
+    row("get", "/api/app/{app}", Need::Public, ""),
     row(
         "patch",
         "/v1/runs/{run_id}/score",
@@ -109,7 +109,7 @@ pub(super) const ROWS: &[Row] = &[
     row("get", "/api/analytics/usage/apps", Need::Read, ""),
     row("get", "/api/analytics/usage/errors", Need::Read, ""),
     row("get", "/api/analytics/unpriced", Need::Read, ""),
-    row("get", "/api/session", Need::Somebody, ""),
+    row("get", "/api/session", Need::AnyToken, ""),
     row(
         "post",
         "/api/session",
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Row] = &[
         "{\"token\": \"sp_tok_nobodys\"}",
     ),
     // Without a session there is nothing to end.
-    row("delete", "/api/session", Need::Nobody, ""),
+    row("delete", "/api/session", Need::Public, ""),
     row("get", "/api/internal/pipeline", Need::OperateAll, ""),
     row("get", "/api/internal/cache", Need::AdminOfAll, ""),
     row(
@@ -195,7 +195,7 @@ pub(super) const ROWS: &[Row] = &[
     row("get", "/api/platform/process/{uuid}", Need::Reach, ""),
     row("post", START, Need::Start, "{}"),
     // The question of a browser before the request that is meant.
-    row("options", START, Need::Nobody, ""),
+    row("options", START, Need::Public, ""),
 ];
 
 /// Every operation of the document has a row, and every row an operation.
@@ -211,11 +211,11 @@ pub(super) fn assert_complete(document: &Value) {
     let gone: Vec<_> = rows.difference(&operations).collect();
     assert!(
         missing.is_empty() && gone.is_empty(),
-        "nobody said who may come in: {missing:?}; there are no such: {gone:?}"
+        "endpoints without a row: {missing:?}; rows without an endpoint: {gone:?}"
     );
 }
 
-/// Somebody whose credential is good.
+/// A good credential and what it may do.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) secret: String,
@@ -313,13 +313,13 @@ impl Row {
         self.template != "/api/run/live"
     }
 
-    /// Whether its refusals have a shape of their own.
+    /// Whether its errors have a shape of their own.
     pub(super) fn has_own_faults(&self) -> bool {
         self.template == "/api/internal/cache/clear"
     }
 
-    /// Nothing shall happen where somebody is let in who changes things: a parameter that nobody knows is refused
-    /// after the credential was looked at. Where something is read, a project is asked for that some do not reach.
+    /// Writes get an unknown parameter, which is rejected after the credential was checked, so that nothing changes.
+    /// Reads name a project that some credentials do not reach.
     pub(super) fn query(&self, holder: &Holder) -> &'static str {
         match self.need {
             Need::Read | Need::Reach | Need::Start if holder.is_elsewhere => "?project_id=default",
@@ -333,15 +333,15 @@ impl Row {
         }
     }
 
-    /// The status with which somebody is refused; `None` for whoever is let in.
+    /// The status of the rejection; `None` where the credential suffices.
     pub(super) fn expected(&self, holder: &Holder) -> Option<StatusCode> {
         let scope = |scope| holder.scope == Some(scope);
         let has_role = ["viewer", "starter", "operator", "admin"]
             .iter()
             .any(|role| holder.holds(role));
         let is_let_in = match self.need {
-            Need::Nobody | Need::InBody => true,
-            Need::Somebody => holder.scope.is_none(),
+            Need::Public | Need::InBody => true,
+            Need::AnyToken => holder.scope.is_none(),
             // There, people are not known at all.
             Need::Report if holder.is_person => return Some(StatusCode::UNAUTHORIZED),
             Need::Report => scope("report"),

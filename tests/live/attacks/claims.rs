@@ -78,7 +78,7 @@ async fn an_app_without_a_key_goes_to_one_of_two_projects_that_claim_it_at_once_
     let server = setup.start_ready().await;
     one_winner_each_time([&server, &server]).await;
 
-    // What is reported without a key is the winner's, and nobody else's.
+    // What is reported without a key belongs to the winner only.
     let app = format!("open-{}", TRIES - 1);
     let kept = server
         .ask(Method::GET, &server.token, "/api/internal/projects", None)

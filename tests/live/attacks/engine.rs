@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Server, Setup, event, kill};
 
-/// `nobody`: owns no file, reads only what everyone may read.
+/// The user without rights of Linux: owns no file and reads only world-readable ones.
 const STRANGER: u32 = 65534;
 /// A lost listener is noticed after 15 s; then the engine starts again.
 const NOTICED_WITHIN: Duration = Duration::from_secs(90);
@@ -109,7 +109,7 @@ async fn another_user_of_the_machine_and_a_page_reach_nothing_of_the_engine_x2()
         &["X-ClickHouse-User: spindle"],
         &["X-ClickHouse-User: spindle", wrong],
         &["X-ClickHouse-User: spindle", "X-ClickHouse-User: default"],
-        &["X-ClickHouse-User: somebody"],
+        &["X-ClickHouse-User: stranger"],
         // default: and spindle:
         &["Authorization: Basic ZGVmYXVsdDo="],
         &["Authorization: Basic c3BpbmRsZTo="],
@@ -268,7 +268,7 @@ async fn nobody_logs_in_while_it_restarts(server: &Server, port: u16) {
         .await;
 }
 
-/// Somebody who has the password, and an engine whose user may do more than the product gives it.
+/// A client that has the password, and an engine whose user may do more than the product grants.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_that_was_stopped_is_brought_back_r1() {
     let setup = Setup::new();

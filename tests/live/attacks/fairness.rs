@@ -97,7 +97,7 @@ async fn a_tenant_that_takes_all_it_can_leaves_the_others_their_share_x1() {
         streams.push(stream);
     }
 
-    // Reads: those of one credential wait for each other, and not the ones of other tenants for them.
+    // Reads of one credential wait for each other; reads of other tenants do not wait for them.
     let heavy = async {
         let reads = (0..READS).map(|_| get(&server, &greedy[0], "/api/run/facets"));
         futures::future::join_all(reads).await

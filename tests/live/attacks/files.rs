@@ -67,7 +67,7 @@ async fn no_other_user_reads_a_file_of_the_data_folder() {
     }
     let _server = setup.start_ready().await;
     assert_eq!(open_to_others(&setup.data()), [""; 0]);
-    assert!(setup.logged().contains("others could read files"));
+    assert!(setup.logged().contains("other users could read files"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,7 +86,11 @@ async fn a_server_starts_on_a_full_disk_and_goes_on_when_it_has_room_r1() {
     let server = setup.start().await;
     let live = server.client.get(format!("{}/health/live", server.url));
     assert_eq!(live.send().await.unwrap().status(), StatusCode::OK);
-    assert!(setup.logged().contains("the address file is written when"));
+    assert!(
+        setup
+            .logged()
+            .contains("the address file cannot be written yet")
+    );
     let is_told = async || setup.logged().contains("on a full disk").then_some(());
     server
         .until("it waits for room", Duration::from_secs(60), is_told)

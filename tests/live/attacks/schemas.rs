@@ -1,4 +1,4 @@
-//! Schemas of processes: whoever administers a project registers them, and every start is held against one.
+//! Schemas of processes: an administrator of a project registers them, and every start is validated against one.
 
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{Server, Setup, VISIBLE_WITHIN, event, kill};
-use crate::load::Load;
+use crate::load::{Load, Traffic};
 
 crate::harness::both_ways!(
     clearing_caches_answers_as_the_interface_says,
@@ -34,7 +34,7 @@ const EVERYWHERE_WITHIN: Duration = Duration::from_secs(1);
 struct Row {
     /// Section and rule.
     rule: &'static str,
-    secret: Option<String>,
+    authorization: Option<String>,
     kind: Option<&'static str>,
     body: Vec<u8>,
     expected: u16,
@@ -49,7 +49,7 @@ impl Row {
     fn new(rule: &'static str, admin: &str, body: impl Into<Vec<u8>>, expected: u16) -> Self {
         Self {
             rule,
-            secret: Some(admin.to_owned()),
+            authorization: Some(format!("Bearer {admin}")),
             kind: Some(JSON),
             body: body.into(),
             expected,
@@ -75,7 +75,12 @@ impl Row {
     }
 
     fn by(mut self, secret: Option<&str>) -> Self {
-        self.secret = secret.map(str::to_owned);
+        self.authorization = secret.map(|secret| format!("Bearer {secret}"));
+        self
+    }
+
+    fn authorized(mut self, authorization: String) -> Self {
+        self.authorization = Some(authorization);
         self
     }
 
@@ -86,8 +91,8 @@ impl Row {
 
     async fn ask(&self, server: &Server) -> Response {
         let mut request = server.client.post(format!("{}{CLEAR}", server.url));
-        if let Some(secret) = &self.secret {
-            request = request.bearer_auth(secret);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
         }
         if let Some(kind) = self.kind {
             request = request.header("content-type", kind);
@@ -98,7 +103,11 @@ impl Row {
     /// What of the answer is not as documented.
     async fn faults(&self, server: &Server) -> Vec<String> {
         let before = Utc::now();
-        let answer = self.ask(server).await;
+        let mut answer = self.ask(server).await;
+        // A process on a busy machine does not make it in time, and says so.
+        while answer.status() == 503 && Utc::now() < before + chrono::Duration::minutes(1) {
+            answer = self.ask(server).await;
+        }
         let (status, headers) = (answer.status(), answer.headers().clone());
         let body: Value = answer.json().await.unwrap_or_default();
         let is_good = self.expected == 200;
@@ -106,11 +115,9 @@ impl Row {
         fields.extend(self.cleared.is_some().then_some("clearedCaches"));
         fields.extend(self.invalid.is_some().then_some("invalidCaches"));
         fields.sort_unstable();
-        let found = body.as_object().map(|body| {
-            let mut names: Vec<&str> = body.keys().map(String::as_str).collect();
-            names.sort_unstable();
-            names
-        });
+        // The keys of a body are in order.
+        let found = body.as_object();
+        let found: Option<Vec<&str>> = found.map(|body| body.keys().map(String::as_str).collect());
         let time = body["timestamp"].as_str().unwrap_or_default();
         let is_time = DateTime::parse_from_rfc3339(time).is_ok_and(|at| {
             let millis = chrono::Duration::milliseconds(1);
@@ -253,6 +260,7 @@ async fn rows(server: &Server) -> Vec<Row> {
     let admin = server.token.as_str();
     let good = json!({ "cacheNames": [CORE] }).to_string();
     let row = |rule, body: &str, expected| Row::new(rule, admin, body, expected);
+    let many: Vec<String> = (0..150).map(|number| format!("cache-{number}")).collect();
     let mut rows = vec![
         row("4.1.1 all names are valid", &good, 200)
             .cleared(json!([CORE]))
@@ -278,7 +286,7 @@ async fn rows(server: &Server) -> Vec<Row> {
             400,
         )
         .invalid(json!(["nope", ""]))
-        .said("not names of caches"),
+        .said("unknown cache names"),
         row(
             "7.1 a name in other letters is another name",
             &json!({ "cacheNames": ["SVC:CORE:CACHE"] }).to_string(),
@@ -287,26 +295,32 @@ async fn rows(server: &Server) -> Vec<Row> {
         .invalid(json!(["SVC:CORE:CACHE"])),
         row("2.1 `cacheNames` is required", "{}", 400).said("`cacheNames` is required"),
         row("2.1 `cacheNames` is an array", r#"{"cacheNames":"x"}"#, 400).said("array"),
-        row("2.1 null is no array", r#"{"cacheNames":null}"#, 400).said("array"),
+        row("2.1 null is no array", r#"{"cacheNames":null}"#, 400).said("`cacheNames` is required"),
         row("2.1 of strings", r#"{"cacheNames":["x",7]}"#, 400).said("`cacheNames[1]`"),
-        row("an empty list names nothing", r#"{"cacheNames":[]}"#, 400).said("name a cache"),
+        row("an empty list names nothing", r#"{"cacheNames":[]}"#, 400).said("must name a cache"),
         row("a list is no object", r#"["svc:core:cache"]"#, 400).said("object"),
         row("no body", "", 400).said("not JSON"),
         row("not JSON", "cacheNames=svc", 400).said("not JSON"),
         Row::new("not UTF-8", admin, *b"{\"cacheNames\":[\"\xff\"]}", 400).said("not JSON"),
-        row("deep", &"[".repeat(4000), 400).said("not JSON"),
+        row("deep", &"[".repeat(4000), 400).said("object"),
         row(
-            "101 names",
+            "2.1 every entry is the identifier of an existing cache, however many there are",
             &json!({ "cacheNames": vec![CORE; 101] }).to_string(),
-            400,
+            200,
         )
-        .said("at most 100"),
+        .cleared(json!([CORE])),
         row(
-            "a long name",
-            &json!({ "cacheNames": ["x".repeat(257)] }).to_string(),
+            "7.1 invalid names beyond the hundredth are listed",
+            &json!({ "cacheNames": many }).to_string(),
             400,
         )
-        .said("`cacheNames[0]`"),
+        .invalid(json!(many)),
+        row(
+            "7.1 a long invalid name is listed, shortened",
+            &json!({ "cacheNames": ["x".repeat(257), "nope"] }).to_string(),
+            400,
+        )
+        .invalid(json!([format!("{}…", "x".repeat(256)), "nope"])),
         row("a large body", &" ".repeat(70_000), 413).said("bytes"),
         row("4.1 `Content-Type` is required", &good, 415)
             .kind(None)
@@ -337,7 +351,7 @@ async fn rows(server: &Server) -> Vec<Row> {
     for (rule, secret) in &insufficient {
         let row = row(rule, &good, 403).by(Some(secret));
         rows.push(row.said("permissions are insufficient"));
-        // Whoever may not clear is not told which names there are.
+        // A client that may not clear learns no names of caches.
         let probing = Row::new(rule, admin, r#"{"cacheNames":["nope"]}"#, 403).by(Some(secret));
         rows.push(probing.said("permissions are insufficient"));
     }
@@ -360,6 +374,13 @@ async fn rows(server: &Server) -> Vec<Row> {
     for (rule, secret) in unauthenticated {
         for kind in [Some(JSON), None] {
             let row = row(rule, &good, 401).by(secret).kind(kind);
+            rows.push(row.said("authentication is required"));
+        }
+    }
+    for secret in [admin, &server.key] {
+        for authorization in crate::interface::other_schemes(secret) {
+            let row = row("5 another scheme than `Bearer`", &good, 401);
+            let row = row.authorized(authorization);
             rows.push(row.said("authentication is required"));
         }
     }
@@ -467,7 +488,7 @@ async fn it_is_in_the_log_who_did_it(setup: &Setup, server: &Server) {
     let path = "/api/internal/tokens";
     let made = made(server, path, json!({"role": "admin", "name": "auditor"})).await;
     let (id, secret) = (&made["id"], made["secret"].as_str().unwrap());
-    server.told().await;
+    server.informed().await;
     let by = format!("audit.by=\"{}\"", id.as_str().unwrap());
     let confirmed = format!("audit.confirmed={}", server.processes.len());
     // On a machine so busy that a process answers late, the line says so.
@@ -569,7 +590,7 @@ async fn hot_runs_are_forgotten_and_load_goes_on_as_if_nothing_had_happened_p2_p
     let read = server.metric("spindle_cache_misses_total").await - cold;
     assert!(read >= RUNS as f64, "{read} were read from the table again");
 
-    let load = Load::start(&server, "cleared", 5, 2);
+    let load = Load::start(&server, Traffic::new("cleared", 5, 2));
     let until = Instant::now() + Duration::from_secs(4);
     let mut clears = 0;
     while Instant::now() < until {
@@ -620,7 +641,7 @@ async fn what_was_changed_behind_their_backs_is_seen_everywhere_and_a_process_th
         .ask(Method::PUT, &server.token, path, Some(price))
         .await;
     assert_eq!(status, StatusCode::OK);
-    server.told().await;
+    server.informed().await;
     assert_eq!(cost_of_a_call(&server, "before").await, json!(1));
     // Neither leaves a trace by which a process would notice.
     let revoke = "ALTER TABLE api_keys UPDATE revoked_at = now64(3) WHERE id = ";
@@ -632,7 +653,11 @@ async fn what_was_changed_behind_their_backs_is_seen_everywhere_and_a_process_th
         let events = [event("revoked", run, "agent_start", 0)];
         server.report_as(secret, &events).await.unwrap().status()
     };
-    assert_eq!(report("r").await, StatusCode::OK, "nobody knows yet");
+    assert_eq!(
+        report("r").await,
+        StatusCode::OK,
+        "the revocation is not known yet"
+    );
     assert_eq!(cost_of_a_call(&server, "unseen").await, json!(1));
     let answer = clear(&server).await;
     assert_eq!(answer["message"], "cleared in 3 of 3 processes");

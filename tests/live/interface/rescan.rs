@@ -40,7 +40,7 @@ enum Kind {
 use Kind::{Duration, Integer, Object, Size, Status, Text, Texts, Time};
 
 /// Section 2.2, top level, infrastructure, integrations and summary: one row for each field.
-const FIELDS: [(&str, Kind); 45] = [
+const FIELDS: [(&str, Kind); 43] = [
     ("/scanTimestamp", Time),
     ("/totalServices", Integer),
     ("/healthyServices", Integer),
@@ -76,15 +76,10 @@ const FIELDS: [(&str, Kind); 45] = [
     ("/externalIntegrations/authProvider/name", Text),
     ("/externalIntegrations/authProvider/status", Status),
     ("/externalIntegrations/authProvider/endpoint", Text),
-    ("/externalIntegrations/authProvider/lastHealthCheck", Time),
     ("/externalIntegrations/documentStorage/name", Text),
     ("/externalIntegrations/documentStorage/status", Status),
     ("/externalIntegrations/documentStorage/endpoint", Text),
     ("/externalIntegrations/documentStorage/buckets", Integer),
-    (
-        "/externalIntegrations/documentStorage/lastHealthCheck",
-        Time,
-    ),
     ("/summary/scanDuration", Duration),
     ("/summary/newServicesFound", Integer),
     ("/summary/configurationChanges", Integer),
@@ -92,15 +87,15 @@ const FIELDS: [(&str, Kind); 45] = [
 ];
 /// The one field of section 2.2 that is a list.
 const RECOMMENDATIONS: (&str, Kind) = ("/summary/recommendations", Texts);
-/// Section 2.2, service record; `error` only of an unhealthy one.
-const OF_A_SERVICE: [(&str, Kind); 6] = [
+/// Section 2.2, service record; `error` only of an unhealthy one, `lastHealthCheck` only of one that was checked.
+const OF_A_SERVICE: [(&str, Kind); 5] = [
     ("/name", Text),
     ("/version", Text),
     ("/status", Status),
     ("/endpoint", Text),
     ("/capabilities", Texts),
-    ("/lastHealthCheck", Time),
 ];
+const LAST_CHECK: &str = "lastHealthCheck";
 /// Names and values.
 type Headers = &'static [(&'static str, &'static str)];
 /// Section 4.2: what may be in the headers of a request, and how its answer is packed.
@@ -144,6 +139,47 @@ fn check(report: &Value, (at, kind): (&str, Kind)) {
     assert!(found.is_some_and(is_good), "{at} is no {kind:?}: {report}");
 }
 
+/// Section 2.2, `lastHealthCheck`: the time of a check, which is not after the completion of the scan; of a service or
+/// system that was not checked there is none.
+fn check_times(report: &Value) {
+    let within = |all: &Value| all.as_object().unwrap().clone();
+    let all = ["/services", "/infrastructure", "/externalIntegrations"]
+        .into_iter()
+        .flat_map(|at| within(report.pointer(at).unwrap()));
+    let mut unchecked = 0;
+    for (key, one) in all {
+        if one["status"] == "unknown" {
+            assert_eq!(one.get(LAST_CHECK), None, "{key}: {one}");
+            unchecked += 1;
+            continue;
+        }
+        check(&one, ("/lastHealthCheck", Time));
+        assert!(
+            time(&one[LAST_CHECK]) <= time(&report["scanTimestamp"]),
+            "{key}: {report}"
+        );
+    }
+    // Six of the documented services, `ours` and both external systems.
+    assert_eq!(unchecked, 9);
+}
+
+fn time(value: &Value) -> DateTime<Utc> {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+/// Section 2.2, `scanTimestamp`: the time of completion, `scanDuration` after the start.
+async fn completion(server: &Server) {
+    let before = Utc::now();
+    let (_, report) = server.get_as(&server.token, DISCOVER).await;
+    let duration = report["summary"]["scanDuration"].as_str().unwrap();
+    let seconds: f64 = duration.strip_suffix('s').unwrap().parse().unwrap();
+    let micros = chrono::Duration::microseconds((seconds * 1e6) as i64);
+    // Both are rounded down to the millisecond.
+    let completed = time(&report["scanTimestamp"]) + chrono::Duration::milliseconds(1);
+    assert!(completed >= before + micros, "{before} {report}");
+    assert!(time(&report["scanTimestamp"]) <= Utc::now());
+}
+
 async fn asked(server: &Server, secret: Option<&str>, headers: &[(&str, &str)]) -> Response {
     let mut request = server.client.get(format!("{}{DISCOVER}", server.url));
     if let Some(secret) = secret {
@@ -156,7 +192,7 @@ async fn asked(server: &Server, secret: Option<&str>, headers: &[(&str, &str)]) 
 }
 
 async fn rescanning_answers_as_the_interface_says(setup: Setup) {
-    // One service that is not there, behind a port that was just free, and one of which nobody says where it is.
+    // One service that is not there, behind a port that was just free, and one without a configured address.
     let free = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
@@ -194,6 +230,7 @@ async fn rescanning_answers_as_the_interface_says(setup: Setup) {
             "{service}"
         );
     }
+    check_times(&report);
     assert_eq!(found.len(), 11);
     let cms = &found["svcCms"];
     assert_eq!(
@@ -248,6 +285,7 @@ async fn rescanning_answers_as_the_interface_says(setup: Setup) {
             (&json!("unknown"), &json!(""))
         );
     }
+    completion(&server).await;
     assert!(report["summary"]["issuesDetected"].as_u64().unwrap() >= 1);
 
     for (headers, packed) in HEADERS {
@@ -267,7 +305,7 @@ async fn rescanning_answers_as_the_interface_says(setup: Setup) {
     let (operator_id, operator) = token(&server, "operator").await;
     for (secret, expected) in [
         (None, 401),
-        (Some("nobody"), 401),
+        (Some("unknown"), 401),
         (Some(setup.key.as_str()), 403),
         (Some(&viewer), 403),
         (Some(&operator), 200),
@@ -282,6 +320,12 @@ async fn rescanning_answers_as_the_interface_says(setup: Setup) {
             );
             assert_eq!(body["status"], expected);
         }
+    }
+    for authorization in crate::interface::other_schemes(&operator) {
+        let headers = [("authorization", authorization.as_str())];
+        let answer = asked(&server, None, &headers).await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "section 5");
+        assert_eq!(answer.headers()["www-authenticate"], "Bearer");
     }
     let (status, body) = server
         .get_as(&operator, &format!("{DISCOVER}?deep=true"))
@@ -309,7 +353,7 @@ async fn rescanning_answers_as_the_interface_says(setup: Setup) {
         "{shown}"
     );
     assert!(
-        shown.contains("It has been so since the scan of"),
+        shown.contains("It has been unhealthy since the scan of"),
         "{shown}"
     );
 }
@@ -327,6 +371,6 @@ async fn token(server: &Server, role: &str) -> (String, String) {
         .await;
     assert!(status.is_success(), "{made}");
     let of = |field: &str| made[field].as_str().unwrap().to_owned();
-    server.told().await;
+    server.informed().await;
     (of("id"), of("secret"))
 }

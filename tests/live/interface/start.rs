@@ -136,10 +136,10 @@ fn check_headers(rule: &str, headers: &HeaderMap) {
 fn refusals(admin: &str, key: &str, viewer: &str, starter: &str) -> Vec<Row> {
     let row = |rule, status, said| Row::new(rule, admin, status, said);
     vec![
-        row("4.3 appId must form a valid pair", 404, "no build").at(path("other", "b1", "Order")),
-        row("4.3 buildId must form a valid pair", 404, "no build").at(path("shop", "b2", "Order")),
-        row("4.3 process definition must exist", 404, "no process").at(path("shop", "b1", "order")),
-        row("4.3 brackets count", 404, "no process").at(path("shop", "b1", "Order [v2]")),
+        row("4.3 appId must form a valid pair", 404, "not found").at(path("other", "b1", "Order")),
+        row("4.3 buildId must form a valid pair", 404, "not found").at(path("shop", "b2", "Order")),
+        row("4.3 process definition must exist", 404, "not found").at(path("shop", "b1", "order")),
+        row("4.3 brackets count", 404, "not found").at(path("shop", "b1", "Order [v2]")),
         row("4.3 svc-platform is required", 400, "svc-platform").with("svc-platform", ""),
         row("4.3 svc-platform says something", 400, "svc-platform").with("svc-platform", " "),
         row("4.3 Content-Type is required", 415, "application/json").with("Content-Type", ""),
@@ -151,7 +151,8 @@ fn refusals(admin: &str, key: &str, viewer: &str, starter: &str) -> Vec<Row> {
             .at(format!("{}?colour=red", path("shop", "b1", "Order"))),
         row("2.3 the body conforms", 422, "schema").body(r#"{"n":"x"}"#),
         row("5 a token is required", 401, "credential").with("Authorization", ""),
-        row("5 the token is known", 401, "not known").with("Authorization", "Bearer nobody"),
+        row("5 Bearer only", 401, "credential").with("Authorization", admin),
+        row("5 the token is known", 401, "not known").with("Authorization", "Bearer unknown"),
         Row::new("5 a key is no token", key, 403, "starter"),
         Row::new("5 a viewer starts nothing", viewer, 403, "starter"),
         Row::new("5 roles of the process", starter, 403, "roles").at(path("shop", "b1", "Approve")),
@@ -205,6 +206,44 @@ async fn starting_a_process_answers_as_the_interface_says(setup: Setup) {
     }
     every_field_of_a_start(&server, &starter).await;
     headers_for_pages(&server, &starter).await;
+    the_build_determines_the_project(&server, &starter).await;
+}
+
+/// Section 4.3: the workspace is resolved from the build; only a build of several projects needs `project_id`.
+async fn the_build_determines_the_project(server: &Server, starter: &str) {
+    let admin = async |method: Method, path: &str, body: Value| {
+        let (status, answer) = server.ask(method, &server.token, path, Some(body)).await;
+        assert!(status.is_success(), "{path}: {answer}");
+    };
+    let registered = async |project: &str| {
+        let path = format!("/api/platform/app/shop/build/b7?project_id={project}");
+        let processes = json!([{"name": "Order", "schema": {}}]);
+        let body = json!({"status": "COMMITTED", "processes": processes});
+        admin(Method::PUT, &path, body).await;
+    };
+    let started = async |chosen: &str, status: u16| {
+        let path = format!("{}{chosen}", path("shop", "b7", "Order"));
+        let row = Row::new("4.3 resolved from the build", starter, status, "").at(path);
+        let answer = row.send(server).await;
+        assert_eq!(answer.status().as_u16(), status, "{chosen}");
+        answer.json::<Value>().await.unwrap()
+    };
+    let other = json!({"project_id": "other"});
+    admin(Method::POST, "/api/internal/projects", other).await;
+    registered("other").await;
+    let found = started("", 200).await;
+    let instance = format!("/api/platform/process/{}", found["uuid"].as_str().unwrap());
+    let (_, whole) = server.get_as(&server.token, &instance).await;
+    assert_eq!(whole["projectId"], "other", "{whole}");
+    registered("default").await;
+    // Another process of the deployment may know it a second later.
+    server.informed().await;
+    let fault = started("", 409).await;
+    assert_eq!(fault["error"], "ambiguous_project");
+    assert_eq!(fault["details"]["projects"], json!(["default", "other"]));
+    for project in ["default", "other"] {
+        started(&format!("?project_id={project}"), 200).await;
+    }
 }
 
 /// Sections 2.3 and 3: every field, for names of every kind; and the run that the start is.

@@ -7,7 +7,7 @@ import { queryClient, SESSION } from "./query-client";
 
 /** Who is signed in. */
 export type Session = Shapes["Who"];
-/** What somebody may be. */
+/** Roles of a user. */
 export type Role = "viewer" | "starter" | "operator" | "admin";
 
 async function current(): Promise<Session | null> {
@@ -19,12 +19,12 @@ async function current(): Promise<Session | null> {
   }
 }
 
-/** The session; `data` is `null` when nobody is signed in. */
+/** The session; `data` is `null` without a signed-in user. */
 export function useSession() {
   return useQuery({ queryKey: SESSION, queryFn: current, staleTime: 60_000, refetchOnWindowFocus: true });
 }
 
-/** Longest time that a browser's timer takes, in milliseconds; nobody looks at a page for longer. */
+/** Longest time that a browser's timer takes, in milliseconds; longer than any visit. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Forgets what was read when the session ends by its time, on a page that asks for nothing too. */
@@ -38,17 +38,17 @@ export function useEndOfSession(session: Session) {
   }, [ends]);
 }
 
-/** Whether somebody has this role. */
+/** Whether the user has this role. */
 export function hasRole(session: Session | null | undefined, role: Role): boolean {
   return session?.roles.includes(role) ?? false;
 }
 
-/** Whether whoever is signed in has this role. */
+/** Whether the signed-in user has this role. */
 export function useRole(role: Role): boolean {
   return hasRole(useSession().data, role);
 }
 
-/** From now on this is who looks. What somebody else has read does not stay. */
+/** Switches to this user. Data that another user read is dropped. */
 function become(session: Session | null) {
   queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION[0] });
   queryClient.setQueryData(SESSION, session);

@@ -6,7 +6,7 @@ import type { Run } from "../runs/use-runs";
 import type { Column } from "../table/data-table";
 import styles from "./calls.module.css";
 import { spoken } from "./preview";
-import { VerdictButtons } from "./verdict-buttons";
+import { RatingButtons } from "./rating-buttons";
 
 /** Height of a row in pixels: four lines. */
 export const CALL_PX = 98;
@@ -56,5 +56,5 @@ export const CALL_COLUMNS: Column<Run>[] = [
       </div>
     ),
   },
-  { id: "feedback", title: "Feedback", width: "94px", cell: (run) => <VerdictButtons run={run} /> },
+  { id: "feedback", title: "Feedback", width: "94px", cell: (run) => <RatingButtons run={run} /> },
 ];

@@ -6,12 +6,13 @@ import { count, dollars, duration, time } from "../format";
 import { Failure, Loading } from "../parts/notice";
 import { Status } from "../parts/status";
 import { Payload } from "../payload/payload";
+import { RunCalls } from "../run/run-calls";
 import { useRun } from "../run/use-run";
 import { type RunName, runLink } from "../runs/run-link";
 import { markOf, useMark } from "../runs/use-marks";
 import { type Run, runKey } from "../runs/use-runs";
 import styles from "./calls.module.css";
-import { VerdictButtons } from "./verdict-buttons";
+import { RatingButtons } from "./rating-buttons";
 
 /** How long a call that was read stays as it is, for those who walk back and forth. */
 const STAY_MS = 30_000;
@@ -28,7 +29,7 @@ export function CallPane({ name, listed, onClose }: Props) {
   const asked = useRun(name, { staleTime: STAY_MS });
   const run = listed ?? asked.data;
   return (
-    <section className={styles.pane} aria-label="Chosen call">
+    <section className={styles.pane} aria-label="Selected call">
       <div className="row">
         <h2 className="grow clip">
           <bdi>{(run?.model ?? run?.name ?? name.run_id).slice(0, 120)}</bdi>
@@ -43,13 +44,14 @@ export function CallPane({ name, listed, onClose }: Props) {
       {run && (
         <>
           <Facts run={run} />
-          <Judgement key={runKey(run)} run={run} />
+          <CallFeedback key={runKey(run)} run={run} />
         </>
       )}
       {asked.isPending && <Loading what="the call" />}
       {asked.isError && <Failure error={asked.error} again={() => asked.refetch()} />}
       {asked.data && (
         <>
+          {asked.data.calls.length > 1 && <RunCalls run={asked.data} />}
           {asked.data.error && <Payload value={asked.data.error} label="Error" />}
           <Payload value={asked.data.input} label="Input" />
           <Payload value={asked.data.output} label="Output" />
@@ -84,7 +86,7 @@ function Facts({ run }: { run: Run }) {
 }
 
 /** Feedback with words. */
-function Judgement({ run }: { run: Run }) {
+function CallFeedback({ run }: { run: Run }) {
   const mark = useMark();
   const [comment, setComment] = useState("");
   const give = (rating: "positive" | "negative") => {
@@ -93,10 +95,10 @@ function Judgement({ run }: { run: Run }) {
     mark.mutate(markOf(run, feedback), { onSuccess: () => setComment("") });
   };
   return (
-    <div className={styles.judgement}>
+    <div className={styles.feedback}>
       <div className="row">
         <span className="soft small">Feedback</span>
-        <VerdictButtons run={run} />
+        <RatingButtons run={run} />
         {run.feedback?.comment && <bdi className={styles.comment}>“{run.feedback.comment.slice(0, 500)}”</bdi>}
       </div>
       <div className={styles.words}>

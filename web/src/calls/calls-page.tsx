@@ -27,7 +27,7 @@ const SORTS = [
   ["-total_cost", "Most expensive first"],
   ["-total_tokens", "Most tokens first"],
 ] as const;
-/** Milliseconds somebody stays on a call until it is read: walking fast asks for nothing. */
+/** Milliseconds that a call is selected before it is loaded: fast navigation loads nothing. */
 const STAY_MS = 150;
 
 export default function CallsPage() {
@@ -115,7 +115,9 @@ export default function CallsPage() {
             <CallPane key={key} name={name} listed={inList} onClose={() => choose(undefined)} />
           ) : (
             <div className={styles.none}>
-              <p className="soft">Choose a call to read its prompt and its answer; j and k go from call to call.</p>
+              <p className="soft">
+                Select a call to read its prompt and its answer; press j and k to move between calls.
+              </p>
             </div>
           )}
         </div>
@@ -128,7 +130,7 @@ function NoCalls() {
   return (
     <Empty title="No model calls yet">
       <p className="soft">
-        Runs of type <code>llm</code> appear here. The page “Runs” says how to send the first event.
+        Runs of type <code>llm</code> appear here. The page “Runs” shows how to send the first event.
       </p>
     </Empty>
   );

@@ -11,11 +11,11 @@ import { runLink } from "../runs/run-link";
 type ChatReport = Shapes["ChatReport"];
 
 const REASONS: Record<string, string> = {
-  not_llm: "no model call",
+  not_llm: "not a model call",
   no_input: "no input",
-  input_shape: "input that is no conversation",
+  input_shape: "input is not a conversation",
   no_output: "no output",
-  output_shape: "output that is no answer",
+  output_shape: "output is not an answer",
 };
 
 /** A button and what it finds. */
@@ -37,7 +37,7 @@ export function ChatCheck({ query }: { query: Record<string, string | string[]> 
           disabled={check.isFetching}
           onClick={() => (isWanted ? check.refetch() : setWanted(true))}
         >
-          {check.isFetching ? "Checking…" : "Check what can be a line"}
+          {check.isFetching ? "Checking…" : "Check which runs can be exported"}
         </button>
       </div>
       {check.isError && <Failure error={check.error} />}
@@ -51,7 +51,7 @@ function Report({ report }: { report: ChatReport }) {
     <div className="notice stack" role="status">
       <span>
         {count(report.lines)} {report.lines === 1 ? "line" : "lines"} from {count(report.runs)} saved runs;{" "}
-        {count(report.left_out)} left out{report.complete ? "." : ", of those that could be looked at in time."}
+        {count(report.left_out)} left out{report.complete ? "." : ", of the runs checked within the time limit."}
       </span>
       {report.left_out > 0 && (
         <>

@@ -84,7 +84,8 @@ export default function DatasetsPage() {
           ) : (
             <Empty title="No saved runs">
               <p className="soft">
-                Save a run on its page: it is then kept, and becomes part of the dataset that is exported here.
+                Save a run on its page: retention then keeps it, and it becomes part of the dataset that you export
+                here.
               </p>
             </Empty>
           )

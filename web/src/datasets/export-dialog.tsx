@@ -11,10 +11,10 @@ import { openSink } from "./file-sink";
 import type { ExportFormat } from "./row-counter";
 
 const FORMATS: readonly { id: ExportFormat; label: string; about: string; isDataset?: true }[] = [
-  { id: "jsonl", label: "JSON lines", about: "A run to a line." },
+  { id: "jsonl", label: "JSON lines", about: "One run per line." },
   { id: "openai-jsonl", label: "Fine-tuning", about: "OpenAI chat lines from model calls.", isDataset: true },
-  { id: "csv", label: "CSV", about: "For spreadsheets: formulas are defused." },
-  { id: "parquet", label: "Parquet", about: "For data tools: typed and packed." },
+  { id: "csv", label: "CSV", about: "For spreadsheets: formulas are escaped." },
+  { id: "parquet", label: "Parquet", about: "For data tools: typed and compressed." },
 ];
 
 type Props = {
@@ -92,7 +92,7 @@ export function ExportDialog({ path, query, total, onClose }: Props) {
               disabled={isRunning}
               onChange={(event) => setChildren(event.target.checked)}
             />
-            Take the model calls below saved runs too
+            Include model calls below saved runs
           </label>
           <ChatCheck key={JSON.stringify(asked)} query={asked} />
         </>
@@ -131,7 +131,7 @@ function Outcome({ state, total }: { state: State; total: number | undefined }) 
     if (!(state.error instanceof BrokenExport)) return <Failure error={state.error} />;
     return (
       <div className="notice bad" role="alert">
-        The export broke off after {amount(state.error.progress)}. The file would have been incomplete, so nothing was
+        The export was interrupted after {amount(state.error.progress)}. The file would be incomplete, so nothing was
         kept. Export again.
       </div>
     );
@@ -151,7 +151,7 @@ function Outcome({ state, total }: { state: State; total: number | undefined }) 
       )}
       <div role="status">
         {state.is === "done" && <p className="notice good">Exported: {amount(state.progress)}.</p>}
-        {state.is === "cancelled" && <p className="notice">Cancelled. Nothing was kept.</p>}
+        {state.is === "cancelled" && <p className="notice">Canceled. No file was saved.</p>}
       </div>
     </>
   );

@@ -12,7 +12,7 @@ export type Progress = { bytes: number; rows: number | undefined };
 export class BrokenExport extends Error {
   override name = "BrokenExport";
   constructor(readonly progress: Progress) {
-    super("The export broke off before its end.");
+    super("The export was interrupted before its end.");
   }
 }
 

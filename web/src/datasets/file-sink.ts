@@ -1,4 +1,4 @@
-/** Where an export goes: into a file somebody chose, or into memory and then to the downloads. */
+/** Where an export goes: into a file that the user chose, or into memory and then to the downloads. */
 
 /** Takes bytes as they come. */
 export type FileSink = {
@@ -18,7 +18,7 @@ const PART = 8 * 1024 * 1024;
 /** How long a download may take to begin. */
 const DOWNLOAD_MS = 60_000;
 
-/** Asks where the file should go, where the browser can; `undefined` if whoever was asked does not want it any more. */
+/** Asks where the file should go, where the browser can; `undefined` if the user canceled. */
 export async function openSink(name: string): Promise<FileSink | undefined> {
   const pick = (window as PickerWindow).showSaveFilePicker;
   if (!pick) return downloadSink(name);

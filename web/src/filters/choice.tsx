@@ -18,7 +18,7 @@ type Props = {
   values: { value: string; count?: FacetValue["count"] }[];
   /** Said under the values, such as that they load. */
   note?: string | undefined;
-  /** Somebody is about to choose. */
+  /** The user is about to choose. */
   onWanted: () => void;
   onChange: (chosen: string[]) => void;
 };
@@ -108,7 +108,7 @@ export function Choice({ label, chosen, several = false, values, note, onWanted,
         <div ref={list} id={`${id}-list`} role="listbox" aria-label={label} aria-multiselectable={several || undefined}>
           {options.map((option, index) => (
             // biome-ignore lint/a11y/useFocusableInteractive: the focus stays in the field
-            // biome-ignore lint/a11y/useKeyWithClickEvents: keys are those of the field
+            // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles the keys
             <div
               key={option.value}
               id={`${id}-${index}`}

@@ -7,7 +7,7 @@ import { Pick, TextField } from "./fields";
 import styles from "./filter-bar.module.css";
 import { filterChips, LABELS } from "./filter-chips";
 import { MetadataField } from "./metadata-field";
-import { type RunFilter, type Several, type Single, writeFilter } from "./run-filter";
+import { DECLARED_SINGLE, type RunFilter, type Several, type Single, writeFilter } from "./run-filter";
 import { Search } from "./search";
 import { TimeSpan } from "./time-span";
 import { useFacets } from "./use-facets";
@@ -27,12 +27,15 @@ type Props = {
 const FACETS: readonly Single[] = ["status", "type", "app_id", "model", "agent", "user_email", "name"];
 /** Those that stand in the first row. */
 const FIRST: readonly Single[] = ["status", "type", "app_id", "model", "agent"];
-const STATUSES = ["success", "error", "started"];
+/** Those with a place of their own, or none: `has_parent` is the same as the level. */
+const PLACED = new Set<Single>([...FACETS, "q", "from", "to", "feedback", "saved", "stale", "root", "has_parent"]);
+const STATUSES = wordsOf("status");
 const YES_NO = [
   ["", "any"],
   ["true", "yes"],
   ["false", "no"],
 ] as const;
+const UNITS = { seconds: " (seconds)", dollars: " (USD)", count: "" };
 
 /** The bar. */
 export function FilterBar({ view, fixed = {}, hasTime = true, fault }: Props) {
@@ -76,9 +79,22 @@ export function FilterBar({ view, fixed = {}, hasTime = true, fault }: Props) {
       onChange={setAll(name)}
     />
   );
-  const figure = (name: Single) => (
-    <TextField label={figureLabel(name)} value={filter[name] ?? ""} onChange={set(name)} isFigure />
-  );
+  const control = (declared: (typeof DECLARED_SINGLE)[number]) => {
+    const { name, label, kind } = declared;
+    const props = { label, value: filter[name] ?? "", onChange: set(name) };
+    switch (kind) {
+      case "flag":
+        return <Pick key={name} {...props} choices={YES_NO} />;
+      case "choice":
+        return <Pick key={name} {...props} choices={[["", "any"], ...pairs(declared.words)]} />;
+      case "seconds":
+      case "dollars":
+      case "count":
+        return <TextField key={name} {...props} label={`${label}${UNITS[kind]}`} isFigure />;
+      default:
+        return <TextField key={name} {...props} />;
+    }
+  };
   const inPanel = Object.keys(filter).filter(
     (name) => !["q", "project_id", "from", "to", ...FIRST].includes(name as Single),
   ).length;
@@ -104,13 +120,7 @@ export function FilterBar({ view, fixed = {}, hasTime = true, fault }: Props) {
             <Pick
               label="Feedback"
               value={filter.feedback ?? ""}
-              choices={[
-                ["", "with or without"],
-                ["positive", "positive"],
-                ["negative", "negative"],
-                ["any", "any"],
-                ["none", "none"],
-              ]}
+              choices={[["", "with or without"], ...pairs(wordsOf("feedback"))]}
               onChange={set("feedback")}
             />
             {isFree("saved") && (
@@ -127,12 +137,7 @@ export function FilterBar({ view, fixed = {}, hasTime = true, fault }: Props) {
               ]}
               onChange={set("root")}
             />
-            {figure("min_latency_s")}
-            {figure("max_latency_s")}
-            {figure("min_cost")}
-            {figure("max_cost")}
-            <TextField label="Thread" value={filter.thread_id ?? ""} onChange={set("thread_id")} />
-            <TextField label="Parent run" value={filter.parent_run_id ?? ""} onChange={set("parent_run_id")} />
+            {DECLARED_SINGLE.filter(({ name }) => !PLACED.has(name) && isFree(name)).map(control)}
             <MetadataField view={view} />
           </>
         )}
@@ -147,9 +152,15 @@ export function FilterBar({ view, fixed = {}, hasTime = true, fault }: Props) {
   );
 }
 
-function figureLabel(name: Single): string {
-  const unit = name.endsWith("_cost") ? "USD" : "seconds";
-  return `${LABELS[name as keyof typeof LABELS]} (${unit})`;
+/** The words of a choice. */
+function wordsOf(name: "status" | "feedback"): readonly string[] {
+  return DECLARED_SINGLE.flatMap((declared) =>
+    declared.name === name && declared.kind === "choice" ? [...declared.words] : [],
+  );
+}
+
+function pairs(words: readonly string[]): [string, string][] {
+  return words.map((word) => [word, word]);
 }
 
 /** The filter without anything but the project. */
@@ -162,7 +173,7 @@ function FilterChips({ view }: { view: RunView }) {
   const chips = filterChips(filter, range);
   if (chips.length === 0) return null;
   return (
-    <ul className={styles.chips} aria-label="Filters in force">
+    <ul className={styles.chips} aria-label="Active filters">
       {chips.map((chip) => (
         <li key={chip.key} className={styles.chip}>
           <span className="soft">

@@ -1,8 +1,9 @@
 /** What a filter says, piece by piece, and how each piece is taken away. Pure. */
 
 import { time } from "../format";
+import { FILTERS } from "./declared";
 import { moment } from "./local-time";
-import { type Range, type RunFilter, SEVERAL, SINGLE, type Single } from "./run-filter";
+import { DECLARED_SINGLE, type Range, type RunFilter, SEVERAL, type Several, type Single } from "./run-filter";
 
 /** A piece of a filter in force. */
 export type Chip = {
@@ -18,29 +19,11 @@ export type Chip = {
   isRange?: true;
 };
 
-/** What each filter is called. */
-export const LABELS: Record<Exclude<Single, "project_id">, string> = {
-  q: "Text",
-  app_id: "App",
-  status: "Status",
-  type: "Type",
-  name: "Name",
-  model: "Model",
-  agent: "Agent",
-  user_email: "User",
-  thread_id: "Thread",
-  parent_run_id: "Parent run",
-  feedback: "Feedback",
-  min_latency_s: "Latency from",
-  max_latency_s: "Latency to",
-  min_cost: "Cost from",
-  max_cost: "Cost to",
-  root: "Level",
-  saved: "Saved",
-  stale: "Stale",
-  from: "From",
-  to: "To",
-};
+/** The label of each filter. */
+export const LABELS = Object.fromEntries(FILTERS.map((declared) => [declared.name, declared.label])) as Record<
+  Exclude<Single, "project_id"> | Several,
+  string
+>;
 /** What each span of time is called. */
 export const RANGE_LABELS: Record<Range, string> = {
   "15m": "Last 15 minutes",
@@ -50,21 +33,25 @@ export const RANGE_LABELS: Record<Range, string> = {
   "7d": "Last 7 days",
   "30d": "Last 30 days",
 };
-const WORDS: Partial<Record<Single, Record<string, string>>> = {
-  root: { true: "roots only", false: "children only" },
-  saved: { true: "yes", false: "no" },
-  stale: { true: "yes", false: "no" },
-};
+const LEVELS: Record<string, string> = { true: "roots only", false: "children only" };
+const YES_NO: Record<string, string> = { true: "yes", false: "no" };
 
-function wording(name: Single, value: string): string {
-  if (name === "from" || name === "to") {
-    const at = moment(value);
-    // A day without a time is the server's day: it stays as it is written.
-    return at && !/^\d{4}-\d\d-\d\d$/.test(value) ? time(at.toISOString()) : value;
+function wording({ name, kind }: (typeof DECLARED_SINGLE)[number], value: string): string {
+  switch (kind) {
+    case "time": {
+      const at = moment(value);
+      // A day without a time is the server's day: it stays as it is written.
+      return at && !/^\d{4}-\d\d-\d\d$/.test(value) ? time(at.toISOString()) : value;
+    }
+    case "seconds":
+      return `${value} s`;
+    case "dollars":
+      return `$${value}`;
+    case "flag":
+      return (name === "root" ? LEVELS : YES_NO)[value] ?? value;
+    default:
+      return value;
   }
-  if (name.endsWith("_latency_s")) return `${value} s`;
-  if (name.endsWith("_cost")) return `$${value}`;
-  return WORDS[name]?.[value] ?? value;
 }
 
 /** The pieces of a filter in force, in the order of its names; the project is chosen elsewhere. */
@@ -73,11 +60,12 @@ export function filterChips(filter: RunFilter, range?: Range): Chip[] {
   if (range && !filter.from) {
     chips.push({ key: "range", label: "Time", value: RANGE_LABELS[range], without: (rest) => rest, isRange: true });
   }
-  for (const name of SINGLE) {
+  for (const declared of DECLARED_SINGLE) {
+    const { name, label } = declared;
     const value = filter[name];
-    if (name === "project_id" || value === undefined) continue;
+    if (value === undefined) continue;
     const without = ({ [name]: _, ...rest }: RunFilter) => rest;
-    chips.push({ key: name, label: LABELS[name], value: wording(name, value), without });
+    chips.push({ key: name, label, value: wording(declared, value), without });
   }
   for (const name of SEVERAL) {
     for (const value of filter[name] ?? []) {
@@ -85,7 +73,7 @@ export function filterChips(filter: RunFilter, range?: Range): Chip[] {
         const left = (values ?? []).filter((one) => one !== value);
         return left.length > 0 ? { ...rest, [name]: left } : rest;
       };
-      chips.push({ key: `${name} ${value}`, label: name === "tags" ? "Any tag" : "Every tag", value, without });
+      chips.push({ key: `${name} ${value}`, label: LABELS[name], value, without });
     }
   }
   for (const [key, value] of Object.entries(filter.metadata ?? {})) {

@@ -1,39 +1,29 @@
 /**
- * The filter of runs and its form in an address. The names are those of the API, so a link to a view and a question to
+ * The filter of runs and its form in an address. It uses the names of the API, so a link to a view and a question to
  * the server read the same. Pure.
  */
 
-/** Filters with one value. */
-export const SINGLE = [
-  "q",
-  "app_id",
-  "status",
-  "type",
-  "name",
-  "model",
-  "agent",
-  "user_email",
-  "thread_id",
-  "parent_run_id",
-  "feedback",
-  "min_latency_s",
-  "max_latency_s",
-  "min_cost",
-  "max_cost",
-  "root",
-  "saved",
-  "stale",
-  "from",
-  "to",
-  "project_id",
-] as const;
-/** Filters with several. */
-export const SEVERAL = ["tags", "tags_all"] as const;
+import { FILTERS } from "./declared";
 
+/** A filter as the server declares it. */
+export type Declared = (typeof FILTERS)[number];
+type DeclaredSeveral = Extract<Declared, { kind: "tags" }>;
+type DeclaredSingle = Exclude<Declared, { kind: "tags" | "entries" }>;
 /** A filter with one value. */
-export type Single = (typeof SINGLE)[number];
+export type Single = DeclaredSingle["name"] | "project_id";
 /** A filter with several values. */
-export type Several = (typeof SEVERAL)[number];
+export type Several = DeclaredSeveral["name"];
+
+/** Declarations of the filters with one value. */
+export const DECLARED_SINGLE = FILTERS.filter(
+  (declared): declared is DeclaredSingle => declared.kind !== "tags" && declared.kind !== "entries",
+);
+/** Declarations of the filters with several. */
+export const DECLARED_SEVERAL = FILTERS.filter((declared): declared is DeclaredSeveral => declared.kind === "tags");
+/** Filters with one value. */
+export const SINGLE: readonly Single[] = [...DECLARED_SINGLE.map((declared) => declared.name), "project_id"];
+/** Filters with several. */
+export const SEVERAL: readonly Several[] = DECLARED_SEVERAL.map((declared) => declared.name);
 
 /** Which runs are meant. What is absent does not filter. */
 export type RunFilter = Partial<Record<Single, string>> &

@@ -21,7 +21,7 @@ export function SavedFiltersMenu({ view }: { view: RunView }) {
     <Popover label="Saved filters" title="Saved filters">
       {(close) => (
         <div className="stack">
-          {filters.length === 0 && <p className="soft">None yet. They are kept in this browser.</p>}
+          {filters.length === 0 && <p className="soft">No saved filters yet. They are stored in this browser.</p>}
           {filters.length > 0 && (
             <ul className={styles.list}>
               {filters.map((filter) =>
@@ -61,12 +61,16 @@ export function SavedFiltersMenu({ view }: { view: RunView }) {
             </ul>
           )}
           <NameForm
-            label="Name for the present view"
+            label="Name of this view"
             button="Save"
             initial=""
             onName={(name) => keep((now) => withSaved(now, { name, address: view.params.toString() }))}
           />
-          {!isStored && <p className="notice warn">The browser keeps nothing: they last as long as this page.</p>}
+          {!isStored && (
+            <p className="notice warn">
+              The browser does not allow storage: saved filters last until you close this page.
+            </p>
+          )}
         </div>
       )}
     </Popover>

@@ -48,7 +48,7 @@ export function without(filters: readonly SavedFilter[], name: string): SavedFil
   return filters.filter((one) => one.name !== name);
 }
 
-/** Those of this browser. */
+/** Saved filters of this browser. */
 export function storedFilters(): SavedFilter[] {
   try {
     return readSaved(localStorage.getItem(KEY));

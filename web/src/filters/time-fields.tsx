@@ -13,7 +13,7 @@ type Props = {
   onChange: (from: string | undefined, to: string | undefined) => void;
 };
 
-/** What somebody typed over the bounds in force. */
+/** What the user typed over the active bounds. */
 type Typed = { start?: string; end?: string };
 
 /** The fields. What was typed is forgotten when other bounds are chosen elsewhere. */

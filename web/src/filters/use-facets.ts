@@ -6,7 +6,7 @@ import { api, ask, type Shapes } from "../api/client";
 /** A value and how many runs have it. */
 export type FacetValue = Shapes["FacetValue"];
 
-/** Facets of this query, once somebody wants them: counting a million runs for nobody helps nobody. */
+/** Facets of this query, loaded on demand: counting a million runs is not free. */
 export function useFacets(query: Record<string, string | string[]>, isWanted: boolean) {
   return useQuery({
     queryKey: ["facets", query],

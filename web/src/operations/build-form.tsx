@@ -34,9 +34,9 @@ export function RegisterPage() {
   const before = useBuild(app, id, project);
   if (!isAdmin) {
     return (
-      <Empty title="You may not see this">
+      <Empty title="Access denied">
         <p>
-          Builds are registered with the role <strong>admin</strong>.
+          Registering a build needs the role <strong>admin</strong>.
         </p>
       </Empty>
     );
@@ -100,7 +100,7 @@ function BuildForm(props: FormProps) {
       }}
     >
       <h2>{props.id ? "Replace a build" : "Register a build"}</h2>
-      <p className="soft">One of the same app and id takes its place. Instances that were started stay as they are.</p>
+      <p className="soft">A build with the same app and id is replaced. Started instances do not change.</p>
       <div className={styles.form}>
         <label>
           App

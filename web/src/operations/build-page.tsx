@@ -41,7 +41,7 @@ export function BuildPage() {
       else next.delete("start");
       return next;
     });
-  if (!app || !id) return <Empty title="Which build?">The address names none.</Empty>;
+  if (!app || !id) return <Empty title="Build not found">The address has no app or build.</Empty>;
   if (asked.isPending) return <Loading what="the build" />;
   if (asked.isError) return <Failure error={asked.error} again={() => asked.refetch()} />;
   const build = asked.data;
@@ -69,7 +69,7 @@ export function BuildPage() {
           </Fact>
         </dl>
       </section>
-      {build.processes.length === 0 && <Empty title="No processes can be started in this build" />}
+      {build.processes.length === 0 && <Empty title="This build has no processes" />}
       {build.processes.map((process) => (
         <ProcessCard
           key={process.name}
@@ -110,8 +110,8 @@ function ProcessCard({ build, process, isOpen, onOpen }: CardProps) {
       {isOpen && <StartForm build={build} process={process} />}
       <dl className={styles.facts}>
         <Fact name="Identifier">{process.uuid}</Fact>
-        <Fact name="Starts at">{process.startNodes.join(", ") || "one token without a node"}</Fact>
-        <Fact name="May be started by">{process.roles.join(", ") || "whoever may start processes"}</Fact>
+        <Fact name="Starts at">{process.startNodes.join(", ") || "one token, no node"}</Fact>
+        <Fact name="Can be started by">{process.roles.join(", ") || "all roles that can start processes"}</Fact>
       </dl>
       <Payload value={process.schema} label="Schema of the input" />
     </section>

@@ -78,7 +78,7 @@ function CacheCard({ cache, onClear }: { cache: Cache; onClear: () => void }) {
             </td>
             <td>
               {part.silent_ms > SILENT_MS ? (
-                <span className="chip warn">silent for {duration(part.silent_ms / 1000)}, does not count</span>
+                <span className="chip warn">no heartbeat for {duration(part.silent_ms / 1000)}, not counted</span>
               ) : (
                 "now"
               )}
@@ -95,7 +95,7 @@ type ClearProps = { cache: Cache; onDone: (message: string) => void; onClose: ()
 function ClearCache({ cache, onDone, onClose }: ClearProps) {
   const client = useQueryClient();
   const clear = useMutation({
-    // The list says which names there are; the document knows those of its version.
+    // The list says which names there are; the document knows the names of its version.
     mutationFn: () =>
       ask(api.POST("/api/internal/cache/clear", { body: { cacheNames: [cache.name as "svc:core:cache"] } })),
     onSuccess: (answer) => {
@@ -114,8 +114,8 @@ function ClearCache({ cache, onDone, onClose }: ClearProps) {
       onClose={onClose}
     >
       <p>
-        {processes === 1 ? "The process empties" : `${processes} processes empty`} what is kept in memory and{" "}
-        {processes === 1 ? "reads" : "read"} it again. Nothing is lost; the next look-ups are slower for a moment.
+        {processes === 1 ? "The process empties" : `${processes} processes empty`} the caches and{" "}
+        {processes === 1 ? "reads" : "read"} them again. Nothing is lost; the next look-ups are slower for a moment.
       </p>
       {clear.isError && <Failure error={clear.error} />}
     </Confirm>

@@ -42,7 +42,9 @@ export function DeadLetters() {
       <div aria-live="polite">{done && <p className="notice good">{done}</p>}</div>
       {letters.isPending && <Loading what="dead letters" />}
       {letters.isError && <Failure error={letters.error} again={() => letters.refetch()} />}
-      {letters.isSuccess && rows.length === 0 && <p className="soft">None: everything that was accepted was stored.</p>}
+      {letters.isSuccess && rows.length === 0 && (
+        <p className="soft">No dead letters: all accepted events were stored.</p>
+      )}
       {rows.map((letter) => (
         <LetterRow key={letter.id} letter={letter} onRedrive={() => setAsked(letter)} />
       ))}
@@ -66,7 +68,7 @@ function LetterRow({ letter, onRedrive }: { letter: Letter; onRedrive: () => voi
         </strong>
         {letter.redriven && <span className="chip good">redriven</span>}
         <button type="button" aria-expanded={isOpen} onClick={() => setIsOpen(!isOpen)}>
-          {isOpen ? "Hide" : "Show"} what was accepted
+          {isOpen ? "Hide" : "Show"} the accepted events
         </button>
         <button type="button" onClick={onRedrive}>
           Redrive…
@@ -106,9 +108,9 @@ function Accepted({ id }: { id: string }) {
     // What clients sent is not kept longer than it is looked at.
     gcTime: 0,
   });
-  if (letter.isPending) return <Loading what="what was accepted" />;
+  if (letter.isPending) return <Loading what="the accepted events" />;
   if (letter.isError) return <Failure error={letter.error} again={() => letter.refetch()} />;
-  if (!letter.data) return <p className="soft">It is not there any more.</p>;
+  if (!letter.data) return <p className="soft">This dead letter no longer exists.</p>;
   const { payload, payload_base64 } = letter.data;
   return (
     <Payload value={payload ?? payload_base64} label={payload === undefined ? "Accepted, as Base64" : "Accepted"} />
@@ -135,22 +137,22 @@ function Redrive({ of, onDone, onClose }: RedriveProps) {
     onSuccess: (sum) => {
       const left =
         sum.left.length > 0 ? ` ${count(sum.left.length)} cannot be: ${sum.left.slice(0, 5).join(", ")}.` : "";
-      onDone(`Letters in the log again: ${count(sum.letters)}, with ${count(sum.events)} accepted.${left}`);
+      onDone(`Dead letters appended to the log: ${count(sum.letters)}, with ${count(sum.events)} events.${left}`);
       onClose();
     },
     onSettled: () => client.invalidateQueries({ queryKey: ["dead-letters"] }),
   });
   return (
     <Confirm
-      title={of === "all" ? "Redrive all letters?" : "Redrive this letter?"}
+      title={of === "all" ? "Redrive all dead letters?" : "Redrive this dead letter?"}
       yes={redrive.isPending ? "Redriving…" : "Redrive"}
       isPending={redrive.isPending}
       onYes={() => redrive.mutate()}
       onClose={onClose}
     >
       <p>
-        {of === "all" ? "Every letter that was not yet is" : "It is"} put into the log of events again. Mend what was
-        wrong first: what is still bad comes back as a new letter.
+        {of === "all" ? "All dead letters that were not redriven are" : "It is"} appended to the event log again. Fix
+        the cause first: events that still fail are dead-lettered again.
       </p>
       {redrive.isError && <Failure error={redrive.error} />}
     </Confirm>

@@ -62,8 +62,8 @@ export function InstanceList({ apps }: { apps: string }) {
         <Empty title="No instances">
           <p>
             {given.length > 0
-              ? "None fits the filter."
-              : "Nothing was started yet. Open a build above, or register one, and start a process of it."}
+              ? "No instance matches the filter."
+              : "No process was started yet. Open a build above, or register one, and start one of its processes."}
           </p>
         </Empty>
       )}

@@ -80,7 +80,7 @@ export function InstancePage() {
         {instance.input ? (
           <Payload value={instance.input} label="Input" />
         ) : (
-          <p className="soft">The input is shown to those who may read runs, and to whoever started it.</p>
+          <p className="soft">The input is visible to users who can read runs, and to the user who started it.</p>
         )}
       </section>
     </>

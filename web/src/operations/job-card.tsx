@@ -1,7 +1,6 @@
 /** One job and how far it is. */
 
 import { useEffect, useRef } from "react";
-import { ApiFault } from "../api/client";
 import { count, dollars, time } from "../format";
 import { Failure, Loading } from "../parts/notice";
 import { Payload } from "../payload/payload";
@@ -17,9 +16,10 @@ const STATES: Record<string, string> = {
   cancelled: "warn",
 };
 
-/** The state of a job, in a word and a colour. */
-export function JobState({ state }: { state: string }) {
-  return <span className={`chip ${STATES[state] ?? ""}`}>{state}</span>;
+/** The state of a job, in a word and a color, and its place in the queue. */
+export function JobState({ job }: { job: Job }) {
+  const place = job.position == null ? "" : `, number ${job.position}`;
+  return <span className={`chip ${STATES[job.state] ?? ""}`}>{`${job.state}${place}`}</span>;
 }
 
 function parametersOf(job: Job): Record<string, unknown> {
@@ -59,11 +59,11 @@ export function JobCard({ id, onClose, onDone }: Props) {
       <div className="row">
         <h2 className="grow">{jobTitle(job)}</h2>
         <span aria-live="polite">
-          <JobState state={job.state} />
+          <JobState job={job} />
         </span>
         {isOpen(job) && (
           <button type="button" className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
-            {cancel.isPending ? "Cancelling…" : "Cancel the job"}
+            {cancel.isPending ? "Canceling…" : "Cancel the job"}
           </button>
         )}
         <button type="button" onClick={onClose}>
@@ -74,7 +74,7 @@ export function JobCard({ id, onClose, onDone }: Props) {
       <dl className={styles.facts}>
         {job.kind === "recalculate" && (
           <>
-            <Fact name={parametersOf(job).dry_run === true ? "Runs it would change" : "Runs changed"}>
+            <Fact name={parametersOf(job).dry_run === true ? "Runs that would change" : "Changed runs"}>
               {count(job.changed)}
             </Fact>
             <Fact name="Cost">
@@ -108,11 +108,13 @@ function Progress({ job }: { job: Job }) {
   return (
     <div>
       <progress className={styles.bar} aria-label="Progress of the job" {...known} />
-      <span className="number small">
-        {job.total > 0 ? `${count(job.done)} of ${count(job.total)}` : "waits, or counts what there is to do"}
-      </span>
+      <span className="number small">{job.total > 0 ? `${count(job.done)} of ${count(job.total)}` : waiting(job)}</span>
     </div>
   );
+}
+
+function waiting(job: Job): string {
+  return job.state === "queued" ? "waits for the jobs before it" : "counting the work";
 }
 
 function Asked({ job }: { job: Job }) {
@@ -121,20 +123,4 @@ function Asked({ job }: { job: Job }) {
     .filter(([, value]) => typeof value === "string" || typeof value === "number")
     .map(([name, value]) => `${name} ${value}`);
   return said.length > 0 ? <Fact name="Only">{said.join(", ")}</Fact> : null;
-}
-
-/** Why a job was not begun; one that is in the way can be looked at. */
-export function BeginFailure({ error, onShow }: { error: unknown; onShow: (id: string) => void }) {
-  const details = error instanceof ApiFault && error.status === 409 ? error.details : undefined;
-  const id = (details as { job_id?: unknown } | undefined)?.job_id;
-  return (
-    <>
-      <Failure error={error} />
-      {typeof id === "string" && (
-        <button type="button" onClick={() => onShow(id)}>
-          Show the job in the way
-        </button>
-      )}
-    </>
-  );
 }

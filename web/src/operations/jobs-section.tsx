@@ -6,7 +6,7 @@ import { api, ask } from "../api/client";
 import { count, dollars, time } from "../format";
 import { Confirm } from "../parts/dialog";
 import { Empty, Failure, Loading } from "../parts/notice";
-import { BeginFailure, JobCard, JobState, jobTitle } from "./job-card";
+import { JobCard, JobState, jobTitle } from "./job-card";
 import styles from "./operations.module.css";
 import { type Job, useBegin, useJobs } from "./use-jobs";
 import { WideTable } from "./wide-table";
@@ -29,10 +29,10 @@ export function JobsSection() {
       <div className={styles.cards}>
         <Work
           title="Retention"
-          about="Drops what is older than its project keeps it. Saved runs stay. It also runs by itself."
-          trial="Only say what would go"
-          yes="Drop what is too old"
-          warning="What is dropped is gone. Only say what would go first, to be sure."
+          about="Drops data older than its project keeps. Saved runs stay. The server also runs it every day."
+          trial="Dry run: only report what would be dropped"
+          yes="Drop expired data"
+          warning="Dropped data cannot be restored. Run a dry run first to be sure."
           begin={(isTrial) =>
             ask(api.POST("/api/internal/retention", { body: { dry_run: isTrial, trust_clock: false } }))
           }
@@ -40,10 +40,10 @@ export function JobsSection() {
         />
         <Work
           title="Rebuild"
-          about="Folds all stored events again into a second table of runs, while reporting goes on, and compares the two."
+          about="Folds all stored events into a second table of runs, while ingest continues, and compares the two."
           trial="Only compare"
           yes="Rebuild the runs"
-          warning="The new table takes the place of the old one. It may take long and makes the servers busy."
+          warning="The new table replaces the old one. It can take long and uses much CPU."
           begin={(isTrial) => ask(api.POST("/api/internal/rebuild", { body: { check_only: isTrial, project: null } }))}
           onShow={show}
         />
@@ -66,7 +66,7 @@ export function JobsSection() {
                   {one.project_id && <div className="soft small">project {one.project_id}</div>}
                 </td>
                 <td>
-                  <JobState state={one.state} />
+                  <JobState job={one} />
                 </td>
                 <td className="number">{one.total > 0 ? `${count(one.done)} of ${count(one.total)}` : "–"}</td>
                 <td className="number">{count(one.changed)}</td>
@@ -115,7 +115,7 @@ function Work({ title, about, trial, yes, warning, begin, onShow }: WorkProps) {
           {yes}…
         </button>
       </div>
-      {work.isError && !isAsking && <BeginFailure error={work.error} onShow={onShow} />}
+      {work.isError && !isAsking && <Failure error={work.error} />}
       {isAsking && (
         <Confirm
           title={`${yes}?`}
@@ -125,7 +125,7 @@ function Work({ title, about, trial, yes, warning, begin, onShow }: WorkProps) {
           onClose={() => setIsAsking(false)}
         >
           <p>{warning}</p>
-          {work.isError && <BeginFailure error={work.error} onShow={onShow} />}
+          {work.isError && <Failure error={work.error} />}
         </Confirm>
       )}
     </section>

@@ -44,8 +44,7 @@ export function readJson(text: string): JsonNode {
   };
   const name = (): string => {
     const found = text[at] === '"' ? match(STRING) : undefined;
-    if (found === undefined)
-      return fail(text[at] === '"' ? "A text that is closed and well-formed" : "A name in quotes");
+    if (found === undefined) return fail(text[at] === '"' ? "A closed, well-formed text" : "A name in quotes");
     return JSON.parse(found) as string;
   };
   const take = (letter: string, wanted: string) => {
@@ -72,7 +71,7 @@ export function readJson(text: string): JsonNode {
   };
   const value = (depth: number): JsonNode => {
     const from = at;
-    if (depth > DEPTH_MAX) throw new JsonFault(`More than ${DEPTH_MAX} things are inside each other`, at);
+    if (depth > DEPTH_MAX) throw new JsonFault(`The value is nested more than ${DEPTH_MAX} levels deep`, at);
     if (text[at] === "{") {
       const members: [string, JsonNode][] = [];
       between("}", () => {

@@ -13,7 +13,7 @@ import { SecretDialog } from "./secret-dialog";
 import { WideTable } from "./wide-table";
 
 type Key = Shapes["Key"];
-type Scope = Shapes["ScopeName"];
+type Scope = Shapes["Scope"];
 const SCOPES: { scope: Scope; means: string }[] = [
   { scope: "report", means: "report: send events" },
   { scope: "read", means: "read: see runs" },
@@ -35,7 +35,7 @@ export function KeysSection() {
       {keys.isError && <Failure error={keys.error} again={() => keys.refetch()} />}
       {keys.data?.data.length === 0 && (
         <Empty title="No API keys">
-          <p>Programs report their events with a key. Make one above.</p>
+          <p>Programs report events with a key. Create one above.</p>
         </Empty>
       )}
       {keys.data && keys.data.data.length > 0 && (
@@ -134,7 +134,7 @@ function NewKey() {
           ))}
         </fieldset>
         <button type="submit" className="primary" disabled={make.isPending || scopes.length === 0}>
-          {make.isPending ? "Making…" : "Make the key"}
+          {make.isPending ? "Creating…" : "Create the key"}
         </button>
       </div>
       {make.isError && <Failure error={make.error} again={submit} />}
@@ -167,7 +167,7 @@ function RevokeKey({ of, onClose }: { of: Key; onClose: () => void }) {
       onClose={onClose}
     >
       <p>
-        <bdi>{of.name || of.id}</bdi> of the project {of.project_id} is refused from then on. This cannot be taken back.
+        <bdi>{of.name || of.id}</bdi> of the project {of.project_id} is rejected from then on. This cannot be undone.
       </p>
       {revoke.isError && <Failure error={revoke.error} />}
     </Confirm>

@@ -66,7 +66,7 @@ export default function OperationsPage() {
         <Route
           path="*"
           element={
-            <Empty title="No such section">
+            <Empty title="Section not found">
               <Link to={`/operations/${first.path}${suffix}`}>Go to {first.label.toLowerCase()}.</Link>
             </Empty>
           }
@@ -78,9 +78,9 @@ export default function OperationsPage() {
 
 function NotAllowed({ what, needs }: { what: string; needs: Role }) {
   return (
-    <Empty title="You may not see this">
+    <Empty title="Access denied">
       <p>
-        {what} for the role <strong>{needs}</strong> and those above it. An administrator can make a token with it.
+        {what} for the role <strong>{needs}</strong> and above. An administrator can create a token with it.
       </p>
     </Empty>
   );

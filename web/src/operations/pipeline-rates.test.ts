@@ -18,6 +18,7 @@ function process(name: string, accepted: number | null, stored: number | null = 
     stored_events: stored,
     dead_lettered_events: null,
     rejected_events: null,
+    stalled_partitions: [],
   };
 }
 function look(afterMs: number, processes: PipelineProcess[]): Pipeline {
@@ -38,7 +39,7 @@ describe("rates of the pipeline", () => {
     expect(second?.rates?.stored_events).toBeNull();
   });
 
-  it("begin anew with a process that was started again, and are never below zero", () => {
+  it("reset with a restarted process, and are never below zero", () => {
     const last = samples([
       look(0, [process("a", 1_000), process("b", 10)]),
       look(2_000, [process("a", 3), process("b", 20), process("c", 5_000)]),
@@ -61,7 +62,7 @@ describe("rates of the pipeline", () => {
     );
   });
 
-  it("add up to what was counted while nothing began anew", () => {
+  it("add up to what was counted without a reset", () => {
     fc.assert(
       fc.property(fc.array(fc.nat(10_000), { minLength: 2, maxLength: 30 }), (gains) => {
         let sum = 0;

@@ -1,4 +1,4 @@
-/** Events in a second, from counters that begin anew with each process. Pure. */
+/** Events in a second, from counters that start at zero with each process. Pure. */
 
 import type { Pipeline, PipelineProcess } from "./pipeline-shape";
 
@@ -6,7 +6,7 @@ import type { Pipeline, PipelineProcess } from "./pipeline-shape";
 export const COUNTERS = ["accepted_events", "stored_events", "dead_lettered_events", "rejected_events"] as const;
 /** One of them. */
 export type Counter = (typeof COUNTERS)[number];
-/** What happened between two looks: events in a second, null where nobody counts. */
+/** What happened between two looks: events in a second, null where no process counts. */
 export type Rates = Record<Counter, number | null>;
 /** A look at the pipeline, and the rates since the one before; none for the first. */
 export type Sample = { atMs: number; lag: number | null; counts: Counts; rates: Rates | undefined };
@@ -30,7 +30,7 @@ function countsOf(processes: PipelineProcess[]): Counts {
   return counts;
 }
 
-/** What one counter gained. A process that was not there, or counts from the beginning again, begins anew. */
+/** What one counter gained. A process that was not there, or counts from zero again, is reset. */
 function gained(before: Counts, after: Counts, name: Counter): number | null {
   let [sum, isCounted] = [0, false];
   for (const [process, counts] of after) {
@@ -43,7 +43,7 @@ function gained(before: Counts, after: Counts, name: Counter): number | null {
   return isCounted ? sum : null;
 }
 
-/** The looks with one more. One that is no newer than the last changes nothing; one that is older begins anew. */
+/** The looks with one more. One that is no newer than the last changes nothing; one that is older resets. */
 export function withSample(samples: Sample[], seen: Pipeline): Sample[] {
   const atMs = Date.parse(seen.at);
   const last = samples.at(-1);
@@ -60,7 +60,7 @@ export function withSample(samples: Sample[], seen: Pipeline): Sample[] {
   return [...samples.filter((sample) => atMs - sample.atMs <= KEPT_MS), { atMs, lag, counts, rates }];
 }
 
-/** A counter of all processes together; null where nobody counts. */
+/** A counter of all processes together; null where no process counts. */
 export function total(processes: PipelineProcess[], name: Counter): number | null {
   const counted = processes.map((one) => one[name]).filter((value) => value != null);
   return counted.length > 0 ? counted.reduce((sum, value) => sum + value, 0) : null;

@@ -9,6 +9,7 @@ import { DeadLetters } from "./dead-letters";
 import styles from "./operations.module.css";
 import { COUNTERS, KEPT_MS, rateText, type Sample, total, withSample } from "./pipeline-rates";
 import type { Pipeline, PipelineProcess } from "./pipeline-shape";
+import { stalledPartitions, stalledText } from "./pipeline-stalls";
 import { Fact, Figure } from "./scan-report";
 import { Spark } from "./spark";
 import { WideTable } from "./wide-table";
@@ -19,7 +20,7 @@ type Seen = { now: Pipeline; samples: Sample[] };
 
 async function look(client: QueryClient, signal: AbortSignal): Promise<Seen> {
   const now = await ask(api.GET("/api/internal/pipeline", { signal }));
-  // The looks before are in the cache: whoever comes back to the page finds the last minutes.
+  // The looks before are in the cache: returning to the page shows the last minutes.
   return { now, samples: withSample(client.getQueryData<Seen>(KEY)?.samples ?? [], now) };
 }
 
@@ -43,7 +44,7 @@ export function PipelineSection() {
         <>
           {pipeline.failureCount > 0 && !pipeline.isError && (
             <p className="notice warn" role="status">
-              The server does not answer. This is how it was at {time(data.now.at)}.
+              The server does not answer. The last state is from {time(data.now.at)}.
             </p>
           )}
           <Flow seen={data} />
@@ -67,7 +68,7 @@ function Flow({ seen: { now, samples } }: { seen: Seen }) {
     <section className="card stack" aria-label="Events">
       <div className="row">
         <h2 className="grow">Events</h2>
-        <span className="soft small">up to {KEPT_MS / 60_000} minutes, as long as this was looked at</span>
+        <span className="soft small">up to {KEPT_MS / 60_000} minutes, while this page is open</span>
       </div>
       <div className={styles.figures}>
         <Figure label="Accepted" value={<Keyed kind="accepted">{rateText(last?.accepted_events)}</Keyed>} />
@@ -80,7 +81,7 @@ function Flow({ seen: { now, samples } }: { seen: Seen }) {
         />
       </div>
       <Spark
-        label="Events in a second"
+        label="Events per second"
         unit={rateText}
         lines={[
           { name: "accepted", values: line("accepted_events") },
@@ -102,6 +103,7 @@ function Keyed({ kind, children }: { kind: "accepted" | "stored"; children: stri
 
 function Log({ now, samples }: { now: Pipeline; samples: Sample[] }) {
   const { log } = now;
+  const stalled = stalledPartitions(now.processes);
   const share = log?.used_bytes != null && log.max_bytes ? log.used_bytes / log.max_bytes : null;
   return (
     <section className="card stack" aria-label="Event log">
@@ -110,6 +112,15 @@ function Log({ now, samples }: { now: Pipeline; samples: Sample[] }) {
         <p className="notice bad" dir="auto">
           {now.log_error}
         </p>
+      )}
+      {stalled.length > 0 && (
+        <div className="notice bad" role="status" aria-label="Stalled partitions">
+          {stalled.map((one) => (
+            <div key={one.partition} dir="auto">
+              {stalledText(one)}
+            </div>
+          ))}
+        </div>
       )}
       {log ? (
         <>
@@ -140,7 +151,7 @@ function Log({ now, samples }: { now: Pipeline; samples: Sample[] }) {
           />
         </>
       ) : (
-        !now.log_error && <p className="soft">Nothing is known of the log.</p>
+        !now.log_error && <p className="soft">The state of the log is unknown.</p>
       )}
     </section>
   );

@@ -46,7 +46,7 @@ describe("a price", () => {
     expect(priceFault("1000000.1", "1m", true)).toMatch("1,000,000");
     expect(priceFault("99999999999999999999", "1m", true)).toMatch("1,000,000");
     expect(priceFault(`0.${"1".repeat(BOUNDS["1k"].digits)}`, "1k", true)).toBeUndefined();
-    expect(priceFault(`0.${"1".repeat(BOUNDS["1k"].digits + 1)}`, "1k", true)).toMatch("15 digits");
+    expect(priceFault(`0.${"1".repeat(BOUNDS["1k"].digits + 1)}`, "1k", true)).toMatch("15 decimal digits");
     expect(isGood(fields)).toBe(true);
     expect(isGood({ ...fields, total: "x" })).toBe(false);
   });

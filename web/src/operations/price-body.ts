@@ -47,15 +47,15 @@ export function decimal(text: string): string | undefined {
 
 /** What is wrong with a price in a field; nothing is wrong with an empty optional one. */
 export function priceFault(text: string, unit: Unit, isNeeded: boolean): string | undefined {
-  if (text.trim() === "") return isNeeded ? "A price is needed." : undefined;
+  if (text.trim() === "") return isNeeded ? "A price is required." : undefined;
   const found = decimal(text);
-  if (found === undefined) return "Write a decimal such as 0.15.";
+  if (found === undefined) return "Enter a decimal number such as 0.15.";
   const [whole = "", part = ""] = found.split(".");
   const { max, digits } = BOUNDS[unit];
   // Both parts are short enough for the comparison once the length is.
   const isOver = whole.length > 7 || Number(whole) > max || (Number(whole) === max && part !== "");
   if (isOver) return `At most ${max.toLocaleString("en-US")}.`;
-  return part.length > digits ? `At most ${digits} digits after the point.` : undefined;
+  return part.length > digits ? `At most ${digits} decimal digits.` : undefined;
 }
 
 /** Whether nothing is wrong with any of them. */

@@ -12,8 +12,8 @@ import { type Field, isGood, type PriceFields, type PriceRow, priceBody, priceFa
 const LABELS: { field: Field; label: string; isNeeded: boolean }[] = [
   { field: "input", label: "Prompt", isNeeded: true },
   { field: "output", label: "Answer", isNeeded: true },
-  { field: "cached_input", label: "Prompt from a cache (else as the prompt)", isNeeded: false },
-  { field: "total", label: "Where only the total is known (else as the prompt)", isNeeded: false },
+  { field: "cached_input", label: "Cached prompt (default: as the prompt)", isNeeded: false },
+  { field: "total", label: "Only the total is known (default: as the prompt)", isNeeded: false },
 ];
 const NEW: PriceFields = {
   input: "",
@@ -90,11 +90,11 @@ export function PriceForm({ of, model: given = "", onSet, onRemove, onClose }: P
             disabled={of !== undefined}
             onChange={(event) => change({ prefix: event.target.checked })}
           />
-          For all models whose names begin so
+          For all models with this prefix
         </label>
         <div className={styles.form}>
           <label>
-            In force from (empty: since ever)
+            Effective from (empty: no start date)
             <input
               value={fields.effective_from}
               readOnly={of !== undefined}
@@ -193,9 +193,10 @@ export function RemovePrice({ of, onClose }: { of: PriceRow; onClose: () => void
     >
       <p>
         <bdi>{of.model}</bdi>
-        {of.prefix && " and names that begin so"}, {of.effective_from ? `from ${of.effective_from}` : "since ever"}.
-        Runs that are processed from now on cost what the next best row says
-        {of.origin === "shipped" && "; it came with the program"}.
+        {of.prefix && " and names with this prefix"},{" "}
+        {of.effective_from ? `from ${of.effective_from}` : "without a start date"}. From now on runs are priced by the
+        next best row
+        {of.origin === "shipped" && "; it is a shipped price"}.
       </p>
       {remove.isError && <Failure error={remove.error} />}
     </Confirm>

@@ -47,7 +47,7 @@ export function PricesSection() {
       {set && (
         <div className="notice good row" role="status">
           <span className="grow">
-            The price of <bdi>{set.model}</bdi> is set and counts for runs from now on.
+            The price of <bdi>{set.model}</bdi> is set and applies to runs from now on.
           </span>
           <button type="button" onClick={() => setDoing({ what: "recalculate", model: set.isPrefix ? "" : set.model })}>
             Recalculate stored runs
@@ -99,14 +99,14 @@ export function PricesSection() {
   );
 }
 
-/** Recalculations that are under way, whoever began them. */
+/** Recalculations in progress, regardless of who started them. */
 function Recalculations({ onShow }: { onShow: (id: string) => void }) {
   const jobs = useJobs();
   const open = jobs.data?.data.filter((job) => job.kind === "recalculate" && isOpen(job)) ?? [];
   return open.map((job) => (
     <div key={job.job_id} className="notice row">
       <span className="grow">
-        {jobTitle(job)}, asked for {time(job.created_at)} <JobState state={job.state} />
+        {jobTitle(job)}, asked for {time(job.created_at)} <JobState job={job} />
       </span>
       <button type="button" onClick={() => onShow(job.job_id)}>
         Show the job
@@ -170,8 +170,8 @@ function PriceTable({ params, show, onOpen, onAdd, onRecalculate }: TableProps) 
       {prices.isPending && <Loading what="prices" />}
       {prices.isError && <Failure error={prices.error} again={() => prices.refetch()} />}
       {prices.data && rows.length === 0 && (
-        <Empty title="No such price">
-          <p>{search || origin ? "Nothing fits what is looked for." : "Set one above."}</p>
+        <Empty title="Price not found">
+          <p>{search || origin ? "No price matches the search." : "Set a price above."}</p>
         </Empty>
       )}
       {rows.length > 0 && (
@@ -206,13 +206,14 @@ function columns(unit: Unit): Column<PriceRow>[] {
       id: "kind",
       title: "For",
       width: "minmax(110px, 1.1fr)",
-      cell: (row) => (row.prefix ? <span className="chip info">beginnings</span> : "this name"),
+      cell: (row) => (row.prefix ? <span className="chip info">prefixes</span> : "this name"),
     },
     {
       id: "from",
-      title: "In force from",
+      title: "Effective from",
       width: "minmax(150px, 1.5fr)",
-      cell: (row) => row.effective_from?.replace("T00:00:00.000Z", " UTC") ?? <span className="soft">since ever</span>,
+      cell: (row) =>
+        row.effective_from?.replace("T00:00:00.000Z", " UTC") ?? <span className="soft">no start date</span>,
     },
     rate("input", "Prompt"),
     rate("output", "Answer"),

@@ -33,13 +33,13 @@ export function ProcessesSection() {
         <Route path="build" element={<BuildPage />} />
         <Route path="register" element={<RegisterPage />} />
         <Route path="instance/:uuid" element={<InstancePage />} />
-        <Route path="*" element={<Empty title="No such page" />} />
+        <Route path="*" element={<Empty title="Page not found" />} />
       </Routes>
     </>
   );
 }
 
-/** Apps to choose from: of projects, of what was started, and of what was reported; as far as somebody may see them. */
+/** Apps to choose from: of projects, of what was started, and of what was reported; as far as the user may see them. */
 function useApps(): string[] {
   const session = useSession().data;
   const project = useProject();
@@ -155,7 +155,7 @@ function Builds({ app }: { app: string }) {
   });
   if (builds.isPending) return <Loading what="builds" />;
   if (builds.isError) return <Failure error={builds.error} again={() => builds.refetch()} />;
-  if (builds.data.data.length === 0) return <p className="soft">No build of this app is registered.</p>;
+  if (builds.data.data.length === 0) return <p className="soft">This app has no registered builds.</p>;
   return (
     <>
       <WideTable label="Builds" heads={["Build", "Status", "Processes", "Project", "Registered", "By"]}>
@@ -180,7 +180,7 @@ function Builds({ app }: { app: string }) {
           </tr>
         ))}
       </WideTable>
-      {builds.data.truncated && <p className="soft">There are more; these were registered last.</p>}
+      {builds.data.truncated && <p className="soft">There are more builds; these are the newest.</p>}
     </>
   );
 }

@@ -23,7 +23,7 @@ export function ProjectsSection() {
     <>
       <div className="row">
         <p className="grow soft">
-          Keys belong to projects, tokens may be limited to them, and data is kept by project.
+          Keys belong to projects, tokens can be limited to projects, and each project has its own retention.
         </p>
         <button type="button" className="primary" onClick={() => setEditing("new")}>
           New project
@@ -35,7 +35,7 @@ export function ProjectsSection() {
         <section className="card">
           <WideTable
             label="Projects"
-            heads={["Project", "App of events without one", "Apps accepted without a key", "Data is kept", "Made", ""]}
+            heads={["Project", "Default app", "Apps accepted without a key", "Retention", "Created", ""]}
           >
             {projects.data.data.map((project) => (
               <tr key={project.project_id}>
@@ -119,7 +119,7 @@ function ProjectForm({ of, onClose }: { of: Project | undefined; onClose: () => 
           </label>
         )}
         <label>
-          App of events that name none
+          Default app (of events without an app)
           <input value={app} required maxLength={256} dir="auto" onChange={(event) => setApp(event.target.value)} />
         </label>
         <label>
@@ -134,12 +134,10 @@ function ProjectForm({ of, onClose }: { of: Project | undefined; onClose: () => 
           />
         </label>
         {shorter && (
-          <p className="notice warn">
-            What is older is dropped at the next retention, saved runs apart, and is then gone.
-          </p>
+          <p className="notice warn">The next retention deletes older data permanently, except saved runs.</p>
         )}
         <label>
-          Apps whose events are accepted without a key, one in a line
+          Apps whose events are accepted without a key, one per line
           <textarea
             rows={3}
             value={keyless}
@@ -149,7 +147,7 @@ function ProjectForm({ of, onClose }: { of: Project | undefined; onClose: () => 
           />
         </label>
         {keyless.trim() !== "" && (
-          <p className="notice warn">Whoever knows the name of such an app can report events for it.</p>
+          <p className="notice warn">Every client that knows the name of such an app can report events for it.</p>
         )}
         <FormEnd error={save.error} isPending={save.isPending} verb="Save" meanwhile="Saving…" onCancel={onClose} />
       </form>

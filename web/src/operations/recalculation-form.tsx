@@ -3,8 +3,8 @@
 import { useState } from "react";
 import { api, ask, type Shapes } from "../api/client";
 import { Dialog } from "../parts/dialog";
+import { Failure } from "../parts/notice";
 import { useProject } from "../shell/project";
-import { BeginFailure } from "./job-card";
 import styles from "./operations.module.css";
 import { useBegin } from "./use-jobs";
 
@@ -29,7 +29,7 @@ export function RecalculationForm(props: Props) {
   const [from, setFrom] = useState("");
   const [to, setTo] = useState("");
   const begin = useBegin(
-    (body: Shapes["AskRecalculate"]) => ask(api.POST("/api/internal/cost/recalculate", { body })),
+    (body: Shapes["RecalculateBody"]) => ask(api.POST("/api/internal/cost/recalculate", { body })),
     (job) => props.onBegun(job.job_id),
   );
   const start = (isTrial: boolean) =>
@@ -51,7 +51,8 @@ export function RecalculationForm(props: Props) {
         }}
       >
         <p className="soft">
-          Stored runs are priced by the table of now; costs that clients gave stay. What is left empty does not limit
+          Recomputes the costs of stored runs with the current prices; costs sent by clients do not change. Empty fields
+          do not limit
           {project ? `; the project is ${project}` : ""}.
         </p>
         <div className={styles.form}>
@@ -72,13 +73,13 @@ export function RecalculationForm(props: Props) {
             <input type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} />
           </label>
         </div>
-        {begin.isError && <BeginFailure error={begin.error} onShow={props.onBegun} />}
+        {begin.isError && <Failure error={begin.error} />}
         <div className="row">
           <button type="submit" className="primary" disabled={begin.isPending}>
             Recalculate
           </button>
           <button type="button" disabled={begin.isPending} onClick={() => start(true)}>
-            Only say what it would change
+            Dry run: only report what would change
           </button>
           <button type="button" onClick={props.onClose}>
             Cancel

@@ -23,7 +23,7 @@ export function ScanNow({ onDone }: { onDone: () => void }) {
       onDone();
     },
   });
-  // Whoever leaves the page does not wait for it.
+  // Leaving the page cancels the wait.
   useEffect(() => () => ending.current?.abort(), []);
   const isGivenUp = scan.error instanceof DOMException;
   return (
@@ -31,7 +31,7 @@ export function ScanNow({ onDone }: { onDone: () => void }) {
       <div className="row">
         <p className="grow soft">
           {scan.isPending && <Elapsed />}
-          {isGivenUp && "You did not wait for the scan; it may be in the list all the same."}
+          {isGivenUp && "You canceled the request; the scan can still appear in the list."}
           {scan.isSuccess && "Scanned just now."}
         </p>
         {scan.isPending && (

@@ -29,7 +29,7 @@ export function ScanReport({ report }: { report: Report }) {
       </div>
       {summary.recommendations.length > 0 && (
         <section className="notice warn stack" aria-label="Recommendations">
-          <h2>What to do</h2>
+          <h2>Recommended actions</h2>
           <ol className={styles.list}>
             {summary.recommendations.map((text) => (
               <li key={text} dir="auto">
@@ -41,7 +41,10 @@ export function ScanReport({ report }: { report: Report }) {
       )}
       <section className="card stack" aria-label="Services">
         <h2>Services</h2>
-        <WideTable label="Services of the scan" heads={["Service", "State", "Version", "Address", "Provides", "Asked"]}>
+        <WideTable
+          label="Services of the scan"
+          heads={["Service", "State", "Version", "Address", "Capabilities", "Probed"]}
+        >
           {Object.entries(report.services).map(([key, service]) => (
             <tr key={key}>
               <td>
@@ -106,7 +109,7 @@ function Infrastructure({ report }: { report: Report }) {
           <Fact name="Memory">{`${cacheStore.memory.used} used, ${cacheStore.memory.available} free`}</Fact>
         </Thing>
       </div>
-      <h2>Systems of others</h2>
+      <h2>External systems</h2>
       <div className={styles.cards}>
         <Thing title="Identity provider" status={authProvider.status} asked={authProvider.lastHealthCheck}>
           <Fact name="Name">{authProvider.name}</Fact>
@@ -122,7 +125,7 @@ function Infrastructure({ report }: { report: Report }) {
   );
 }
 
-type ThingProps = { title: string; status: Shapes["HealthStatus"]; asked: string; children: ReactNode };
+type ThingProps = { title: string; status: Shapes["HealthStatus"]; asked: string | undefined; children: ReactNode };
 
 function Thing({ title, status, asked, children }: ThingProps) {
   return (

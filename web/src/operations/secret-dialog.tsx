@@ -15,12 +15,12 @@ type Props = {
 export function SecretDialog({ what, secret, onClose }: Props) {
   return (
     <Dialog title={`The secret of ${what}`} onClose={onClose}>
-      <p className="notice warn">Copy it now: it is kept as a hash only and never shown again.</p>
+      <p className="notice warn">Copy it now: only its hash is stored, and it is never shown again.</p>
       <code className={styles.secret}>{secret}</code>
       <div className="row">
         <CopyButton label="Copy the secret" text={secret} />
         <button type="button" className="primary" onClick={onClose}>
-          I have it
+          Done
         </button>
       </div>
     </Dialog>

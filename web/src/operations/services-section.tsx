@@ -47,8 +47,8 @@ export function ServicesSection() {
       {scans.isPending && <Loading what="scans" />}
       {scans.isError && <Failure error={scans.error} again={() => scans.refetch()} />}
       {scans.isSuccess && !chosen && (
-        <Empty title="Nothing was scanned yet">
-          <p>A scan asks all services and what they stand on how they are. It takes ten seconds at most.</p>
+        <Empty title="No scan yet">
+          <p>A scan probes all services and the infrastructure. It takes at most ten seconds.</p>
         </Empty>
       )}
       {scan.isError && <Failure error={scan.error} again={() => scan.refetch()} />}
@@ -56,8 +56,8 @@ export function ServicesSection() {
       {scan.data && (
         <>
           <p className="soft">
-            {chosen === entries[0]?.id ? "The newest scan" : "A scan of before"}, {time(scan.data.report.scanTimestamp)}
-            , asked for by <bdi>{scan.data.scannedBy}</bdi>.
+            {chosen === entries[0]?.id ? "The newest scan" : "An earlier scan"}, {time(scan.data.report.scanTimestamp)},
+            requested by <bdi>{scan.data.scannedBy}</bdi>.
           </p>
           {other && <Against before={other} after={scan.data.id} onClose={() => choose("against", undefined)} />}
           <ScanReport report={scan.data.report} />
@@ -125,14 +125,14 @@ function Against({ before, after, onClose }: { before: string; after: string; on
         </button>
       </div>
       {found.length === 0 ? (
-        <p>Both found the same.</p>
+        <p>Both scans have the same result.</p>
       ) : (
-        <WideTable label="Differences" heads={["Where", "There", "In this scan"]}>
+        <WideTable label="Differences" heads={["Field", "Other scan", "This scan"]}>
           {found.map((one) => (
             <tr key={one.where}>
               <td dir="auto">{one.where}</td>
-              <td dir="auto">{one.before ?? <span className="soft">not there</span>}</td>
-              <td dir="auto">{one.after ?? <span className="soft">not there</span>}</td>
+              <td dir="auto">{one.before ?? <span className="soft">missing</span>}</td>
+              <td dir="auto">{one.after ?? <span className="soft">missing</span>}</td>
             </tr>
           ))}
         </WideTable>

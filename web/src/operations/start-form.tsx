@@ -75,7 +75,7 @@ export function StartForm({ build, process }: Props) {
           {start.isPending ? "Starting…" : "Start"}
         </button>
         <button type="button" onClick={() => change(draftText(process.schema))}>
-          Begin with the draft again
+          Reset to the draft
         </button>
       </div>
     </form>

@@ -9,7 +9,7 @@ import { useProjects } from "../shell/project";
 import styles from "./operations.module.css";
 import { SecretDialog } from "./secret-dialog";
 
-type Role = Shapes["RoleName"];
+type Role = Shapes["Role"];
 const ROLES: { role: Role; means: string }[] = [
   { role: "viewer", means: "viewer: sees runs" },
   { role: "starter", means: "starter: starts processes" },
@@ -103,7 +103,7 @@ export function NewToken() {
           ))}
         </fieldset>
         <button type="submit" className="primary" disabled={make.isPending}>
-          {make.isPending ? "Making…" : "Make the token"}
+          {make.isPending ? "Creating…" : "Create the token"}
         </button>
       </div>
       {make.isError && <Failure error={make.error} again={submit} />}

@@ -84,12 +84,12 @@ function RevokeToken({ of, isOwn, onClose }: { of: Token; isOwn: boolean; onClos
     >
       {isOwn && (
         <p className="notice warn">
-          You are signed in with this token. Your session ends with it, and without another token nobody gets in again.
+          You are signed in with this token. Your session ends with it; without another token you cannot sign in again.
         </p>
       )}
       <p>
-        <bdi>{of.name || of.id}</bdi> ({of.role}) is refused from then on, sessions signed in with it too. This cannot
-        be taken back.
+        <bdi>{of.name || of.id}</bdi> ({of.role}) is rejected from then on, and its sessions end. This cannot be taken
+        back.
       </p>
       {revoke.isError && <Failure error={revoke.error} />}
     </Confirm>

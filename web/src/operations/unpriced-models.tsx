@@ -1,4 +1,4 @@
-/** Models that were used and have no price: they cost nothing until somebody sets one. */
+/** Models that were used and have no price: they cost nothing until a price is set. */
 
 import { useQuery } from "@tanstack/react-query";
 import { api, ask } from "../api/client";
@@ -19,11 +19,11 @@ export function UnpricedModels({ onSet }: { onSet: (model: string) => void }) {
   });
   if (unpriced.isPending) return <Loading what="models without a price" />;
   if (unpriced.isError) return <Failure error={unpriced.error} again={() => unpriced.refetch()} />;
-  if (unpriced.data.data.length === 0) return <p className="soft">Every model that was used has a price.</p>;
+  if (unpriced.data.data.length === 0) return <p className="soft">Every model in use has a price.</p>;
   return (
     <section className="card stack" aria-label="Models without a price">
       <h2>Models without a price</h2>
-      <p className="soft">Their calls cost 0 until a price is set and their cost is calculated again.</p>
+      <p className="soft">Their calls cost 0 until you set a price and recalculate costs.</p>
       <WideTable
         label="Models without a price"
         heads={["Model", "Calls", "Prompt", "Answer", "All tokens", "Last seen", ""]}
@@ -47,7 +47,7 @@ export function UnpricedModels({ onSet }: { onSet: (model: string) => void }) {
           </tr>
         ))}
       </WideTable>
-      {unpriced.data.truncated && <p className="soft">There are more; these have the most tokens.</p>}
+      {unpriced.data.truncated && <p className="soft">There are more models; these have the most tokens.</p>}
     </section>
   );
 }

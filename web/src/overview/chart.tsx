@@ -67,7 +67,7 @@ export function Chart({ plot, label, text, onDraw }: Props) {
   return (
     <div className={styles.holder} onPointerLeave={() => setPoint(undefined)}>
       <div ref={holder} role="img" aria-label={label} />
-      {isEmpty(plot) && <p className={`soft small ${styles.nothing}`}>Nothing in this time</p>}
+      {isEmpty(plot) && <p className={`soft small ${styles.nothing}`}>No data in this time range</p>}
       {point && <Readout plot={plot} point={point} text={text} />}
     </div>
   );

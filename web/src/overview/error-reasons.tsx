@@ -23,7 +23,7 @@ export function ErrorReasons({ query }: { query: Query }) {
       </h2>
       {errors.isPending && <Loading what="errors" />}
       {errors.isError && <Failure error={errors.error} again={() => errors.refetch()} />}
-      {report && report.groups.length === 0 && <p className="soft">No run failed in this time.</p>}
+      {report && report.groups.length === 0 && <p className="soft">No run failed in this time range.</p>}
       {report && report.groups.length > 0 && (
         <Wide className={styles.groups} label="Table of errors">
           <table className="plain">
@@ -66,7 +66,7 @@ export function ErrorReasons({ query }: { query: Query }) {
       )}
       {report && (report.groups.length > MOST || report.other) && (
         <p className="soft small">
-          The {Math.min(MOST, report.groups.length)} most frequent reasons; there are others, with{" "}
+          The {Math.min(MOST, report.groups.length)} most frequent reasons; others account for{" "}
           {count(all - report.groups.slice(0, MOST).reduce((sum, group) => sum + group.count, 0))} runs.
         </p>
       )}

@@ -35,7 +35,7 @@ export function shortSeconds(value: number, highest: number): string {
   return `${Number((value / Number(length)).toPrecision(3))} ${unit}`;
 }
 
-/** Steps of a time axis: decimal below a minute, then those of clocks. */
+/** Steps of a time axis: decimal below a minute, then the steps of clocks. */
 const CLOCK = [
   ...[-3, -2, -1].flatMap((power) => [1, 2, 5].map((step) => Number((step * 10 ** power).toPrecision(1)))),
   ...[1, 2, 5, 10, 20, 30],

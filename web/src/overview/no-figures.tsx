@@ -30,9 +30,9 @@ export function NoFigures({ view }: { view: RunView }) {
   if (any.isPending) return <Loading what="runs" />;
   if (isKnown && !hasRuns) return <FirstEvent />;
   return (
-    <Empty title="No runs in this time">
+    <Empty title="No runs in this time range">
       <p className="soft">
-        {isFiltered(filter) ? "No run of this filter began in it." : "No run began in it, but there are others."}
+        {isFiltered(filter) ? "No matching run started in it." : "No run started in it; other time ranges have runs."}
       </p>
       <div className="row">
         <button type="button" onClick={() => setRange("30d")}>

@@ -100,7 +100,7 @@ export default function OverviewPage() {
       {usage.isError && <Failure error={usage.error} again={() => usage.refetch()} />}
       {all.isError && <Failure error={all.error} again={() => all.refetch()} />}
       {!interval && (
-        <p className="notice">This time is too long for charts: choose a shorter one, of less than 1,000 days.</p>
+        <p className="notice">The time range is too long for charts: choose a range of less than 1,000 days.</p>
       )}
       {isEmpty && <NoFigures view={view} />}
       {!isEmpty && prepared && usage.data && (
@@ -108,9 +108,9 @@ export default function OverviewPage() {
           <div className="stack" style={{ gap: 6 }}>
             <Legend groups={prepared.groups} off={off} onToggle={toggle} />
             <p className="soft small" style={{ margin: 0 }}>
-              {by === "model" && "Charts by model are of model calls only. "}
-              Drag over a chart to look at that time{prepared.interval === "day" ? "; days are those of UTC" : ""}. The
-              first and the last bar may be of a part of their {prepared.interval}.
+              {by === "model" && "Charts by model cover model calls only. "}
+              Drag over a chart to select a time range{prepared.interval === "day" ? "; days are UTC days" : ""}. The
+              first and the last bar can cover only part of their {prepared.interval}.
             </p>
           </div>
           <div className={styles.charts} aria-busy={usage.isPlaceholderData}>

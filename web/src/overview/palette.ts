@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "react";
 
-/** How lines are told apart without their colours. */
+/** How lines are distinguished without their colors. */
 export const DASHES: number[][] = [[], [7, 3], [2, 3], [10, 3, 2, 3], [14, 4], [4, 6], [1, 2], [5, 2, 1, 2]];
 /** How areas are: plain, or lines that rise or fall. */
 export const STRIPES = ["none", "rising", "none", "falling"] as const;

@@ -69,7 +69,7 @@ type Events = {
   onDraw: (span: Span) => void;
 };
 
-/** The chart whose stretch is being drawn. The charts share the pointer, and each is told of a stretch in its turn. */
+/** The chart whose stretch is being drawn. The charts share the pointer, and each receives a range in its turn. */
 let drawnOn: uPlot | undefined;
 
 /** The options of a chart. */
@@ -90,7 +90,7 @@ export function optionsOf(plot: Plot, palette: Palette, size: { width: number; h
     ...size,
     padding: [10, 22, 0, 0],
     legend: { show: false },
-    // The days of the server are those of UTC.
+    // The server uses UTC days.
     tzDate: (seconds) => {
       const at = new Date(seconds * 1000);
       return interval === "day" ? uPlot.tzDate(at, "Etc/UTC") : at;

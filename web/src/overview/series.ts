@@ -42,7 +42,7 @@ export function groupLabel(key: string | null | undefined, by: By): string {
   return key.length > 200 ? `${key.slice(0, 200)}…` : key;
 }
 
-/** The sum of figures. Percentiles of several groups cannot be told from those of each. */
+/** The sum of figures. Percentiles of several groups cannot be computed from the percentiles of each. */
 export function sum(parts: (Partial<Figures> | null | undefined)[]): Figures {
   const all: Figures = {
     runs: 0,

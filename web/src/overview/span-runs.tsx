@@ -1,4 +1,4 @@
-/** The runs behind the figures: those of the filter and the span that is looked at. */
+/** The runs behind the totals: the runs that match the filter and the time range. */
 
 import { useCallback, useMemo, useRef } from "react";
 import { Link, useNavigate } from "react-router";
@@ -57,10 +57,10 @@ export function SpanRuns({ query, to, total }: Props) {
     if (hasNextPage && !isFetchingNextPage && !isFetchNextPageError) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
   return (
-    <section className={`card stack ${styles.runs}`} aria-label="Runs of this time" aria-busy={runs.isPending}>
+    <section className={`card stack ${styles.runs}`} aria-label="Runs in this time range" aria-busy={runs.isPending}>
       <div className="row">
         <h2 className="grow">
-          Runs of this time <span className="soft small">{count(total)}</span>
+          Runs in this time range <span className="soft small">{count(total)}</span>
         </h2>
         <Link className="button" to={to}>
           Open in Runs
@@ -68,10 +68,10 @@ export function SpanRuns({ query, to, total }: Props) {
       </div>
       {runs.isPending && !kept && <Loading what="runs" />}
       {runs.isError && rows.length === 0 && <Failure error={runs.error} again={() => runs.refetch()} />}
-      {runs.isSuccess && rows.length === 0 && <p className="soft">No run of this filter began in this time.</p>}
+      {runs.isSuccess && rows.length === 0 && <p className="soft">No matching run started in this time range.</p>}
       {rows.length > 0 && (
         <DataTable
-          label="Runs of this time"
+          label="Runs in this time range"
           columns={COLUMNS}
           rows={rows}
           rowKey={runKey}

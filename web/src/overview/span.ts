@@ -1,4 +1,4 @@
-/** The stretch of time that is looked at, and the buckets it is cut into. Buckets are those of the server: UTC. Pure. */
+/** The stretch of time that is looked at, and the buckets it is cut into. Buckets are the server's: UTC. Pure. */
 
 import { milliseconds } from "../filters/local-time";
 

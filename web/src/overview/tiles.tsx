@@ -48,7 +48,7 @@ export function Tiles({ now, earlier, before }: Props) {
     },
   ];
   return (
-    <section className="stack" aria-label="Figures of all runs">
+    <section className="stack" aria-label="Totals of all runs">
       <dl className={styles.tiles}>
         {tiles.map(({ title, value, full, change }) => (
           <div key={title} className={`card ${styles.tile}`} title={full}>
@@ -65,7 +65,7 @@ export function Tiles({ now, earlier, before }: Props) {
         ))}
       </dl>
       <p className="soft small">
-        All runs of the filter; changes are against the {lengthText(before)} before, {when}.
+        All runs that match the filter, compared with the {lengthText(before)} before, {when}.
       </p>
     </section>
   );

@@ -28,7 +28,7 @@ export function useUsage(by: By, query: Query, interval?: Interval | undefined, 
     queryFn: ({ signal }): Promise<Report> =>
       // Values are checked by the server, which says what is wrong with them.
       ask(api.GET(PATHS[by], { params: { query: asked as object }, signal })),
-    // Groups of one kind never stand for those of another.
+    // Groups of one kind never replace groups of another.
     placeholderData: (before, asked) => (asked?.queryKey[1] === by ? before : undefined),
     enabled: isWanted,
   });

@@ -8,7 +8,7 @@ import styles from "./first-event.module.css";
 import { snippets } from "./snippets";
 import { Tabs } from "./tabs";
 
-/** The guide. Whoever shows it looks for the first run meanwhile. */
+/** The guide. The page that shows it polls for the first run. */
 export function FirstEvent() {
   const isAdmin = useRole("admin");
   const [chosen, setChosen] = useState("curl");
@@ -21,18 +21,18 @@ export function FirstEvent() {
         <li>
           {isAdmin ? (
             <>
-              Make an API key with the scope <code>report</code> under{" "}
+              Create an API key with the scope <code>report</code> under{" "}
               <Link to="/operations/keys">Operations, Keys</Link>, or with <code>spindle key create</code>.
             </>
           ) : (
             <>
-              Ask an administrator for an API key with the scope <code>report</code>; they make it with{" "}
+              Ask an administrator for an API key with the scope <code>report</code>, created with{" "}
               <code>spindle key create</code>.
             </>
           )}
         </li>
         <li>
-          Give it to your program: <code>export SPINDLE_API_KEY=…</code>
+          Set it for your program: <code>export SPINDLE_API_KEY=…</code>
         </li>
         <li>Report what your agent does:</li>
       </ol>
@@ -46,7 +46,7 @@ export function FirstEvent() {
         </div>
       </Tabs>
       <p className="soft pulse" role="status">
-        Waiting for the first run. It appears here by itself.
+        Waiting for the first run. It appears here automatically.
       </p>
     </section>
   );

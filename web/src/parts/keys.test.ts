@@ -4,7 +4,7 @@ import { isTakenBy } from "./keys";
 const input = (type: string) => ({ tagName: "INPUT", type });
 
 describe("a key pressed on an element", () => {
-  it("is somebody's writing in a field for text", () => {
+  it("is the user's typing in a text field", () => {
     for (const type of ["text", "search", "number", "datetime-local", "password"]) {
       for (const key of ["j", "/", "x", "ArrowDown", "Escape"]) expect(isTakenBy(input(type), key)).toBe(true);
     }

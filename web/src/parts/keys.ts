@@ -1,4 +1,4 @@
-/** Keys of a page, such as `j` and `/`. They are not taken from somebody who writes into a field. */
+/** Keys of a page, such as `j` and `/`. They are ignored while the user types into a field. */
 
 import { type RefObject, useEffect, useRef } from "react";
 
@@ -7,7 +7,7 @@ export type Keys = Record<string, (event: KeyboardEvent) => void>;
 
 /** Fields that take no text. */
 const NO_TEXT = ["button", "checkbox", "color", "file", "image", "radio", "range", "reset", "submit"];
-/** Those of them for which the keys that move have a meaning. */
+/** The elements in which movement keys have a meaning. */
 const MOVED = ["color", "radio", "range"];
 const MOVING = /^(Arrow|Home$|End$|Page)/;
 

@@ -1,4 +1,4 @@
-/** What is said instead of content: it loads, it failed, there is none. */
+/** Notices instead of content: it loads, it failed, there is none. */
 
 import type { ReactNode } from "react";
 import { ApiFault } from "../api/client";

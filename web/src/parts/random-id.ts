@@ -1,4 +1,4 @@
-/** Identities nobody else has. */
+/** Unique ids. */
 
 /** 128 random bits in hex. `crypto.randomUUID` is there only in secure contexts; an address in a local network is none. */
 export function randomId(): string {

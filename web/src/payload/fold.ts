@@ -91,7 +91,7 @@ export function textOf(value: unknown): string {
     return writeExact(value, 2);
   } catch {
     // Deeper than the browser can write.
-    return "This is nested too deeply to be written as text.";
+    return "The value is nested too deeply to be shown as text.";
   }
 }
 

@@ -63,9 +63,9 @@ export default function ComparePage() {
   return (
     <Page title="Compare" actions={actions}>
       {!a || !b ? (
-        <Empty title="Two runs are compared">
+        <Empty title="Select two runs">
           <p className="soft">
-            Open a run and press “Compare”, or write an address with both: <code>/compare?a=…&b=…</code>
+            Open a run and press “Compare”, or open an address with both: <code>/compare?a=…&b=…</code>
           </p>
         </Empty>
       ) : asked.isPending ? (
@@ -86,8 +86,8 @@ function Failed({ error, a, b, again }: { error: unknown; a: string; b: string; 
   return (
     <div className="notice bad row" role="alert">
       <span className="grow">
-        Run {which.toUpperCase()}, <Said text={which === "a" ? a : b} />, is not here (yet), or it is not yours to see.
-        A run that was just reported is usually there within a few seconds.
+        Run {which.toUpperCase()}, <Said text={which === "a" ? a : b} /> not found, or you cannot read its project. A
+        run that was just reported usually appears within a few seconds.
       </span>
       <button type="button" onClick={again}>
         Try again
@@ -166,9 +166,9 @@ function Figures({ differences, a, b }: { differences: Differences; a: RunDetail
     ["Errors", errors, count, "less"],
   ];
   return (
-    <Wide className="card" label="Figures of both runs">
+    <Wide className="card" label="Values of both runs">
       <table className={`plain ${styles.figures}`}>
-        <caption className="unseen">Figures of both runs</caption>
+        <caption className="unseen">Values of both runs</caption>
         <thead>
           <tr>
             <th>Figure</th>
@@ -179,13 +179,13 @@ function Figures({ differences, a, b }: { differences: Differences; a: RunDetail
         </thead>
         <tbody>
           {rows.map(([title, difference, format, wish]) => {
-            const { text, verdict } = differenceSaid(difference, format, wish);
+            const { text, outcome } = differenceSaid(difference, format, wish);
             return (
               <tr key={title}>
                 <td>{title}</td>
                 <td className="number">{difference.a == null ? "–" : format(difference.a)}</td>
                 <td className="number">{difference.b == null ? "–" : format(difference.b)}</td>
-                <td className={styles.verdict} data-verdict={verdict} style={{ paddingLeft: 24 }}>
+                <td className={styles.outcome} data-outcome={outcome} style={{ paddingLeft: 24 }}>
                   {text}
                 </td>
               </tr>
@@ -204,7 +204,7 @@ function Fields({ differences }: { differences: Differences }) {
   const { fields, tags_only_a, tags_only_b } = differences;
   const tags = tags_only_a.length + tags_only_b.length;
   if (fields.length === 0 && tags === 0) {
-    return <p className="card soft">No other field differs.</p>;
+    return <p className="card soft">No other fields differ.</p>;
   }
   return (
     <Wide className="card" label="Fields that differ">
@@ -220,7 +220,7 @@ function Fields({ differences }: { differences: Differences }) {
         <tbody>
           {tags > 0 && (
             <tr>
-              <td>tags only here</td>
+              <td>tags only in this run</td>
               <td className={styles.value}>
                 <Tags tags={tags_only_a} />
               </td>

@@ -11,17 +11,17 @@ describe("a difference", () => {
     );
 
   it("says how much, in percent, and whether that is better", () => {
-    expect(said(2, 1)).toEqual({ text: "−$1.00 (−50 %), B is better", verdict: "better" });
-    expect(said(1, 2.5)).toEqual({ text: "+$1.50 (+150 %), B is worse", verdict: "worse" });
-    expect(said(1, 2, "neither")).toEqual({ text: "+$1.00 (+100 %)", verdict: "other" });
+    expect(said(2, 1)).toEqual({ text: "−$1.00 (−50 %), B is better", outcome: "better" });
+    expect(said(1, 2.5)).toEqual({ text: "+$1.50 (+150 %), B is worse", outcome: "worse" });
+    expect(said(1, 2, "neither")).toEqual({ text: "+$1.00 (+100 %)", outcome: "other" });
   });
 
   it("of nothing, of the same, and from zero says no percent", () => {
     expect(said(1, 1).text).toBe("the same");
     expect(said(0, 1).text).toBe("+$1.00, B is worse");
-    expect(said(null, 1)).toEqual({ text: "only known of B", verdict: "unknown" });
-    expect(said(1, null).text).toBe("only known of A");
-    expect(said(null, null).text).toBe("neither is known");
+    expect(said(null, 1)).toEqual({ text: "known only for B", outcome: "unknown" });
+    expect(said(1, null).text).toBe("known only for A");
+    expect(said(null, null).text).toBe("unknown in both");
   });
 
   it("of counts beyond 2^53 is said too", () => {

@@ -12,17 +12,17 @@ export function differenceSaid(
   { a, b, delta, ratio }: Difference,
   format: (value: number) => string,
   wish: Wish,
-): { text: string; verdict: "better" | "worse" | "same" | "other" | "unknown" } {
-  if (a == null && b == null) return { text: "neither is known", verdict: "unknown" };
+): { text: string; outcome: "better" | "worse" | "same" | "other" | "unknown" } {
+  if (a == null && b == null) return { text: "unknown in both", outcome: "unknown" };
   if (a == null || b == null || delta == null) {
-    return { text: a == null ? "only known of B" : "only known of A", verdict: "unknown" };
+    return { text: a == null ? "known only for B" : "known only for A", outcome: "unknown" };
   }
-  if (delta === 0) return { text: "the same", verdict: "same" };
+  if (delta === 0) return { text: "the same", outcome: "same" };
   // A very large count is read as a `bigint`.
   const amount = `${delta > 0 ? "+" : "−"}${format(Math.abs(Number(delta)))}`;
   const share = ratio == null ? "" : ` (${shareSaid(ratio)})`;
-  const verdict = wish === "neither" ? "other" : delta < 0 ? "better" : "worse";
-  return { text: `${amount}${share}${verdict === "other" ? "" : `, B is ${verdict}`}`, verdict };
+  const outcome = wish === "neither" ? "other" : delta < 0 ? "better" : "worse";
+  return { text: `${amount}${share}${outcome === "other" ? "" : `, B is ${outcome}`}`, outcome };
 }
 
 /** A ratio as a change: `+25 %`, `−50 %`, or `12 ×` where it is large. */

@@ -23,7 +23,7 @@ export function CopyDialog({ run, onClose }: { run: RunDetail; onClose: () => vo
   return (
     <Dialog title="Copy" onClose={onClose}>
       <div className="row">
-        <span className="grow">The address of this view</span>
+        <span className="grow">Link to this view</span>
         <CopyButton label="Copy link" text={() => window.location.href} />
       </div>
       <div className="row">
@@ -31,16 +31,16 @@ export function CopyDialog({ run, onClose }: { run: RunDetail; onClose: () => vo
         <CopyButton label="Copy JSON" text={json} />
       </div>
       <div className="row">
-        <span className="grow">A command that reads this run</span>
+        <span className="grow">Command that reads this run</span>
         <CopyButton label="Copy curl to read" text={read} />
       </div>
       <div className="row">
-        <span className="grow">A command that reports an equal run, without its children</span>
+        <span className="grow">Command that reports a copy of this run, without its children</span>
         <CopyButton label="Copy curl to report" text={report} />
       </div>
       <FoldedText text={report} first={COMMAND_CHARS} isMono />
       <p className="soft small">
-        The commands take the key from the variable <code>SPINDLE_API_KEY</code>. Reporting makes a new id.
+        The commands use the key in <code>SPINDLE_API_KEY</code>. The copy gets a new id.
       </p>
       <div className="row">
         <button type="button" onClick={onClose}>

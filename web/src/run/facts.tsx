@@ -24,7 +24,7 @@ export function Facts({ facts, isNarrow = false }: { facts: Fact[]; isNarrow?: b
   );
 }
 
-/** A text of somebody else's, cut and with its own direction. */
+/** Reported text, truncated and with its own direction. */
 export function Said({ text, most = 200 }: { text: string; most?: number }) {
   return (
     <bdi className={styles.said} title={text.slice(0, 1_000)}>

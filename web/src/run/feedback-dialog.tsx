@@ -23,7 +23,7 @@ export function FeedbackDialog({ run, marks, onClose }: Props) {
     if (!rating) return;
     const words = comment.trim();
     const mark = { kind: "feedback", rating, ...(words ? { comment: words } : {}) } as const;
-    // The same judgement sent again is the same event; another one has another identity.
+    // The same feedback sent again is the same event; other feedback has another id.
     const act = sent && isSame(sent.mark, mark) ? sent : markOf(run, mark);
     setSent(act);
     feedback.mutate(act, { onSuccess: onClose });

@@ -13,7 +13,7 @@ const COST_REASONS: Record<string, string> = {
 
 /** The own cost, or why there is none. */
 export function costSaid(run: Pick<Shapes["Run"], "cost" | "cost_status"> & { cost_estimated?: boolean }): string {
-  if (run.cost_status === "not_llm") return "no model call";
+  if (run.cost_status === "not_llm") return "not a model call";
   const reason = run.cost_estimated ? "estimated" : COST_REASONS[run.cost_status];
   return reason ? `${dollars(run.cost)}, ${reason}` : dollars(run.cost);
 }

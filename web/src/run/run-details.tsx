@@ -18,7 +18,7 @@ export function RunDetails({ run, projectId, marks }: Props) {
   return (
     <div className={styles.twoSides}>
       <div className="card stack">
-        <h2>Names and figures</h2>
+        <h2>Fields</h2>
         <Facts
           isNarrow
           facts={[
@@ -70,7 +70,7 @@ function Moment({ at }: { at: string }) {
   );
 }
 
-/** Judgements shown; there are rarely more than a few. */
+/** Feedback entries shown; there are rarely more than a few. */
 const MAX_FEEDBACK = 100;
 
 function Feedback({ run, marks }: { run: RunDetail; marks: Marks }) {
@@ -81,16 +81,16 @@ function Feedback({ run, marks }: { run: RunDetail; marks: Marks }) {
   return (
     <>
       <h2>Feedback</h2>
-      {all.length === 0 && <p className="soft">Nobody has judged this run yet.</p>}
+      {all.length === 0 && <p className="soft">No feedback yet.</p>}
       {all.slice(0, MAX_FEEDBACK).map((one, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a judgement has no name of its own
+        // biome-ignore lint/suspicious/noArrayIndexKey: feedback has no id of its own
         <div key={index}>
           <span className={`chip ${one.rating === "positive" ? "good" : one.rating === "negative" ? "bad" : ""}`}>
             {one.rating ?? "no rating"}
           </span>{" "}
           <span className="soft small">
             {time(one.at)}
-            {one.isComing && ", on its way"}
+            {one.isComing && ", being sent"}
           </span>
           {one.comment && <FoldedText text={one.comment} first={600} />}
         </div>

@@ -1,4 +1,4 @@
-/** The events a run was made of. A payload is shown when somebody asks for it. */
+/** The events a run was made of. A payload is loaded on demand. */
 
 import { useState } from "react";
 import { count, time } from "../format";

@@ -14,6 +14,7 @@ import { nameIn, runLink } from "../runs/run-link";
 import { Said } from "./facts";
 import styles from "./run.module.css";
 import { RunActions } from "./run-actions";
+import { RunCalls } from "./run-calls";
 import { RunDetails } from "./run-details";
 import { RunErrorNotice } from "./run-error";
 import { RunEvents } from "./run-events";
@@ -65,8 +66,8 @@ function OneRun({ name }: { name: Name }) {
       {isMissing ? (
         <div className="notice row" role="status">
           <span className="grow">
-            There is no run <Said text={name.run_id} /> here (yet), or it is not yours to see. A run that was just
-            reported is usually seen within a few seconds; it is <span className="pulse">looked for</span> by itself.
+            Run <Said text={name.run_id} /> not found, or you cannot read its project. A run that was just reported
+            usually appears within a few seconds; the page keeps <span className="pulse">looking</span>.
           </span>
           <button type="button" onClick={() => asked.refetch()}>
             Look now
@@ -91,7 +92,7 @@ function useWayBack(projectId: string | null) {
   });
 }
 
-const TABS = ["trace", "payload", "details", "events"] as const;
+const TABS = ["trace", "payload", "calls", "details", "events"] as const;
 type Tab = (typeof TABS)[number];
 
 type FoundProps = { name: Name; run: RunDetail; marks: ReturnType<typeof useMarks> };
@@ -107,11 +108,13 @@ function Found({ name, run, marks }: FoundProps) {
   });
   const spans = trace.data?.data.length;
   const wanted = params.get("tab") as Tab | null;
+  const tabs = TABS.filter((one) => one !== "calls" || run.calls.length > 1);
   // A run that is alone has no trace to look at.
-  const tab: Tab = wanted && TABS.includes(wanted) ? wanted : spans === 1 ? "payload" : "trace";
+  const tab: Tab = wanted && tabs.includes(wanted) ? wanted : spans === 1 ? "payload" : "trace";
   const titles: Record<Tab, string> = {
     trace: spans === undefined ? "Trace" : `Trace (${count(spans)}${trace.data?.truncated ? "+" : ""})`,
     payload: "Input and output",
+    calls: `Model calls (${count(run.calls.length)}${run.events_truncated ? "+" : ""})`,
     details: "Details",
     events: `Events (${count(run.events.length)}${run.events_truncated ? "+" : ""})`,
   };
@@ -128,14 +131,14 @@ function Found({ name, run, marks }: FoundProps) {
       {run.error && tab !== "trace" && <RunErrorNotice error={run.error} />}
       <Tabs
         label="Parts of the run"
-        tabs={TABS.map((one) => ({ id: one, label: titles[one] }))}
+        tabs={tabs.map((one) => ({ id: one, label: titles[one] }))}
         chosen={tab}
         onChoose={(one) => setView({ tab: one })}
         fills
         beside={
           isGoing(run) && (
             <span className="soft small pulse" role="status">
-              Still going, shown as it goes
+              Running, updated live
             </span>
           )
         }
@@ -151,6 +154,7 @@ function Found({ name, run, marks }: FoundProps) {
             </div>
           </div>
         )}
+        {tab === "calls" && <RunCalls run={run} />}
         {tab === "details" && <RunDetails run={run} projectId={projectId} marks={marks} />}
         {tab === "events" && <RunEvents run={run} />}
       </Tabs>
@@ -165,7 +169,7 @@ function OtherApps({ run, projectId }: { run: RunDetail; projectId: string | und
       <b>
         <Said text={run.app_id} />
       </b>
-      . There are runs of the same id in{" "}
+      . Runs with the same id exist in{" "}
       {run.also_in_apps?.map((app, index) => (
         <span key={app}>
           {index > 0 && ", "}
@@ -196,14 +200,14 @@ function Trace({ trace, run, projectId }: TraceProps) {
     <>
       {trace.data?.truncated && (
         <p className="notice warn" style={{ margin: 0 }}>
-          This trace has more than the {count(spans?.length)} spans here; the rest is left out.{" "}
+          This trace has more than {count(spans?.length)} spans; the rest is not shown.{" "}
           {tree.byId.has(run.run_id) ? "" : "This run is not among them."}
         </p>
       )}
       {(trace.data?.truncated || isPart) && run.root_run_id !== run.run_id && (
         <div className="row">
           <button type="button" onClick={() => setView({ part: isPart ? undefined : "true" })}>
-            {isPart ? "Show the whole trace" : "Show only this run and what is below it"}
+            {isPart ? "Show the whole trace" : "Show only this run and its descendants"}
           </button>
         </div>
       )}

@@ -186,8 +186,8 @@ const SpanLine = memo(function SpanLine(props: LineProps) {
         {span.type && <span className={styles.type}>{span.type.slice(0, 40)}</span>}
         {hasChildren && !line.isOpen && <span className="soft small">+{compact(below)}</span>}
         {isAdrift && (
-          <span className={styles.warn} title="Its parent is not part of this trace">
-            ⤷?<span className="unseen"> parent not here</span>
+          <span className={styles.warn} title="The parent is not part of this trace">
+            ⤷?<span className="unseen"> parent missing</span>
           </span>
         )}
         {earlyMs > 0 && (

@@ -18,7 +18,7 @@ function spanOf(run_id: string, parent_run_id: string | null, startMs: number, m
   } as Span;
 }
 
-/** Spans whose parents are anything: others, themselves, each other, nobody, somebody unknown. */
+/** Spans whose parents are anything: others, themselves, each other, none, an unknown run. */
 const traces = fc
   .array(fc.tuple(fc.nat(30), fc.integer({ min: -3, max: 30 }), fc.nat(50), fc.boolean()), { maxLength: 40 })
   .map((list) =>

@@ -36,7 +36,7 @@ export function TextDiff({ label, a, b, isEqual }: Props) {
     return (
       <section className="card stack">
         <p className="notice" style={{ margin: 0 }}>
-          The {label.toLowerCase()}s differ, and are too large to be compared line by line.
+          The {label.toLowerCase()}s differ and are too large to compare line by line.
         </p>
         <div className={styles.sides}>
           <Payload value={a} label={`${label} of A`} />

@@ -8,7 +8,7 @@ export type Stretch = { from: number; to: number };
 export type Bar = {
   left: number;
   width: number;
-  /** Whether it has no end: nobody has said when it was over. */
+  /** Whether it has no end: its end was not reported. */
   isOpen: boolean;
   /** Whether it goes on beyond the axis, at either side. */
   cutLeft: boolean;
@@ -27,7 +27,7 @@ export function isGoing(run: { status: string; stale: boolean }): boolean {
 
 /**
  * From the first start to the last end, or to now while the whole is going. A span that has no end below one that has
- * stretches nothing: nobody knows how long it took. Never empty.
+ * stretches nothing: its duration is unknown. Never empty.
  */
 export function stretchOf(spans: readonly Span[], nowMs: number): Stretch {
   let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];

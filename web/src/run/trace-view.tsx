@@ -168,7 +168,7 @@ export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props)
         />
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and keys must be able to scroll it */}
-      <section className={styles.panel} aria-label="Chosen span" tabIndex={0}>
+      <section className={styles.panel} aria-label="Selected span" tabIndex={0}>
         {children}
       </section>
     </div>

@@ -6,10 +6,10 @@ import type { LiveRuns } from "./use-live-runs";
 
 const STATES = { off: "", opening: "Connecting…", on: "Live", waiting: "Connection lost, trying again…" } as const;
 const GAPS = {
-  server: "Some changes could not be shown: there were too many, or the connection was away too long.",
-  opened: "What changed before live was switched on may be missing.",
-  reopened: "The connection was lost for a while: changes in between may be missing.",
-  "too many": "More changed than can be shown.",
+  server: "Some changes are missing: there were too many, or the connection was lost for too long.",
+  opened: "Changes before you switched live on can be missing.",
+  reopened: "The connection was lost: changes in between can be missing.",
+  "too many": "There are more changes than can be shown.",
 } as const;
 
 /** The switch. */
@@ -30,16 +30,16 @@ export function LiveSwitch({
       {isOn && live.state === "on" && live.isReadAgain && (
         <span
           className="soft small"
-          title="Runs that no longer match the filter leave the list only while its top is in sight"
+          title="Runs that no longer match the filter leave the list only while its top is visible"
         >
-          Read again every 5 s at the top
+          Reloaded every 5 s at the top
         </span>
       )}
     </label>
   );
 }
 
-/** New runs that wait, and that something is missing: over the table, which must not move under somebody who reads. */
+/** New runs that wait, and that something is missing: over the table, which must not move while the user reads. */
 export function LiveNotes({ live }: { live: LiveRuns }) {
   return (
     <>

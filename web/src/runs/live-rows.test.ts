@@ -70,7 +70,7 @@ describe("live runs", () => {
     expect(ids(mergeLive(pagesOf([[]], false), [run(1), run(2)], true).pages)).toEqual([[2, 1]]);
   });
 
-  it("wait, newest first, while somebody reads further down", () => {
+  it("wait, newest first, while the user reads further down", () => {
     const before = pagesOf([[9, 7]]);
     const merged = mergeLive(before, [run(10), run(11)], false);
     expect(merged.pages).toBe(before);

@@ -1,9 +1,9 @@
-/** What is said of a run, and what it does to the lists the run is in. Pure. */
+/** Feedback and saves of a run, and their effect on the lists with the run. Pure. */
 
 import type { RunName } from "./run-link";
 import { type Run, type RunPages, runKey } from "./use-runs";
 
-/** What somebody thinks of a run. */
+/** Rating of a run. */
 export type Rating = "positive" | "negative";
 /** What can be said of a run. */
 export type Mark = { kind: "feedback"; rating: Rating; comment?: string } | { kind: "save" } | { kind: "unsave" };

@@ -16,7 +16,7 @@ function text(value: string | null | undefined) {
 }
 
 /** What was said of a run. */
-export function Verdict({ feedback }: { feedback: Run["feedback"] }) {
+export function RatingChip({ feedback }: { feedback: Run["feedback"] }) {
   if (!feedback?.rating) return <span className="soft">–</span>;
   const isGood = feedback.rating === "positive";
   return (
@@ -107,7 +107,7 @@ export const RUN_COLUMNS: readonly Column<Run>[] = [
         </span>
       ),
   },
-  { id: "feedback", title: "Feedback", width: "92px", cell: (run) => <Verdict feedback={run.feedback} /> },
+  { id: "feedback", title: "Feedback", width: "92px", cell: (run) => <RatingChip feedback={run.feedback} /> },
   {
     id: "saved",
     title: "Saved",

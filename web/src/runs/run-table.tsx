@@ -1,4 +1,4 @@
-/** A table of runs as far as one has scrolled, with what is said while they load, fail or are none. */
+/** A table of runs as far as one has scrolled, with notices while they load, fail or are empty. */
 
 import { type ReactNode, type Ref, useCallback, useMemo } from "react";
 import { useLocation, useNavigate } from "react-router";
@@ -69,7 +69,7 @@ export function RunTable({ label, view, path = "/api/run", before = NONE, after 
   if (runs.isError && !runs.data) {
     // The filter bar says what is wrong with a filter.
     const isFilter = runs.error instanceof ApiFault && runs.error.status === 400;
-    if (isFilter) return <p className="soft">Nothing is shown until the filter is corrected.</p>;
+    if (isFilter) return <p className="soft">Correct the filter to see runs.</p>;
     return <Failure error={runs.error} again={() => runs.refetch()} />;
   }
   if (rows.length === 0) return empty;

@@ -10,13 +10,13 @@ import { type Run, type RunPages, type RunQuery, runKey, runsKey } from "./use-r
 
 /** How long a row that came or changed is marked. */
 const MARKED_MS = 2_500;
-/** New runs that are kept until somebody wants to see them; of more, only the number is known. */
+/** New runs that wait until the user shows them; of more, only the number is known. */
 const MOST_WAITING = 1_000;
 /** Changes that are kept while the list is being read. */
 const MOST_HELD = 5_000;
 /** How often a list that runs may leave is read again. */
 const AGAIN_MS = 5_000;
-/** Runs on the first page, which grows, before the list is read anew. */
+/** Runs on the first page, which grows, before the list is reloaded. */
 const MOST_ON_TOP = 2_000;
 const NONE: Waiting = { runs: [], more: 0 };
 /** How often what came is said to those who do not see it. */
@@ -34,7 +34,7 @@ export type LiveRuns = {
   gap: Gap | undefined;
   /** Shows what waits, from the top. */
   show: () => void;
-  /** Reads the list anew, from the top. */
+  /** Reloads the list from the top. */
   reload: () => void;
   /** What came, in words. */
   said: string;
@@ -72,7 +72,7 @@ export function useLiveRuns(
 
   const key = runsKey(query);
   const isBusy = () => (client.getQueryState(key)?.fetchStatus ?? "idle") !== "idle";
-  /** Reads its first page; the others are read when somebody scrolls there. */
+  /** Reads its first page; the others are read on scroll. */
   const readTop = () => {
     client.setQueryData<RunPages>(key, (pages) => pages && firstOnly(pages));
     client.invalidateQueries({ queryKey: key, exact: true });
@@ -120,13 +120,13 @@ export function useLiveRuns(
     if (!before) return;
     const takesNew = isNewestFirst && (table.current?.isAtTop() ?? true) && waiting === NONE;
     const merged = mergeLive(before, runs, takesNew, isNewestFirst);
-    // In another order nobody can say where a run belongs: only those that began since are new.
+    // In another order the position of a run is unknown: only runs that started since then are new.
     if (!isNewestFirst) merged.waiting = merged.waiting.filter((run) => run.started_at >= since.current);
     if (merged.pages !== before) client.setQueryData<RunPages>(key, merged.pages);
     mark([...merged.added, ...merged.changed]);
     say(merged.added.length + merged.waiting.length, merged.changed.length);
     if (merged.waiting.length > 0) setWaiting((before) => addWaiting(before, merged.waiting, MOST_WAITING));
-    // The list has grown long at its top: its end is let go and read again when somebody scrolls there.
+    // The list has grown long at its top: its end is dropped and read again on scroll.
     if ((merged.pages.pages[0]?.data.length ?? 0) > MOST_ON_TOP && takesNew) reload();
   };
   const isReading = useIsFetching({ queryKey: key, exact: true }) > 0;

@@ -42,7 +42,7 @@ export async function patchRun(client: QueryClient, of: RunName, change: (run: R
     .getQueryCache()
     .findAll(LISTS)
     .filter(({ state }) => state.fetchStatus !== "idle" && findRun(state.data as RunPages, key));
-  // A further page is asked for again by whoever stands at the end of the list.
+  // The end of the list requests a further page again.
   const again = busy.filter(({ state }) => !state.fetchMeta?.fetchMore).map((query) => query.queryKey);
   await Promise.all(busy.map((query) => client.cancelQueries({ queryKey: query.queryKey, exact: true })));
   client.setQueriesData<RunPages>(LISTS, (pages) => patchPages(pages, key, change));
@@ -52,7 +52,7 @@ export async function patchRun(client: QueryClient, of: RunName, change: (run: R
 /** Feedback before that which failed, by the time of the latter. */
 const failed = new Map<string, Shown["feedback"]>();
 
-/** Marks runs. What could not be sent is taken back. `onDone` is told what the server has taken. */
+/** Marks runs. What could not be sent is taken back. `onDone` receives what the server accepted. */
 export function useMark(onDone?: (act: Act) => void) {
   const client = useQueryClient();
   const readAgain = (lists: readonly (readonly unknown[])[]) => {
@@ -77,7 +77,7 @@ export function useMark(onDone?: (act: Act) => void) {
       const { run } = act;
       setTimeout(() => {
         readAgain(kept.again);
-        // The dataset is what is saved: it is another list when somebody comes back to it.
+        // The dataset is what is saved: it is another list at the next visit.
         if (act.mark.kind !== "feedback") {
           void client.invalidateQueries({
             queryKey: ["runs", "/api/dataset"],

@@ -18,7 +18,7 @@ export type RunQuery = Record<string, string | string[]>;
 
 /** Runs asked for at first: a few screens. */
 const FIRST = 100;
-/** Runs asked for as somebody scrolls on. */
+/** Runs loaded on scroll. */
 const NEXT = 500;
 /** Pages up to which a list is read again by itself when it is shown again. */
 const FEW = 3;
@@ -32,7 +32,7 @@ export function runsKey(query: RunQuery, path: RunPath = "/api/run") {
 
 const keys = new WeakMap<RunName, string>();
 
-/** Tells a run from all others, those of other projects too. Long lists ask for it often. */
+/** Identifies a run across projects. Long lists ask for it often. */
 export function runKey(run: RunName): string {
   let key = keys.get(run);
   if (key === undefined) {
@@ -68,7 +68,7 @@ export function useRuns(query: RunQuery, path: RunPath = "/api/run") {
     },
     initialPageParam: "",
     getNextPageParam: (page) => page.next_cursor ?? undefined,
-    // All pages would be read again, one after the other: with many, somebody has to ask for it.
+    // All pages would be read again, one after the other: with many, only on request.
     staleTime: (list) => ((list.state.data?.pages.length ?? 0) > FEW ? Number.POSITIVE_INFINITY : 5_000),
     gcTime: KEPT_MS,
   });

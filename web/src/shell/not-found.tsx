@@ -6,9 +6,9 @@ import { Page } from "../parts/page";
 /** Says so and leads back. */
 export function NotFound() {
   return (
-    <Page title="No such page">
+    <Page title="Page not found">
       <p>
-        There is nothing at this address. <Link to="/runs">Go to the runs.</Link>
+        This address does not exist. <Link to="/runs">Go to the runs.</Link>
       </p>
     </Page>
   );

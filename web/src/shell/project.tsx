@@ -1,4 +1,4 @@
-/** Which project is meant, where somebody reaches several. It is part of the address (`project_id`). */
+/** The selected project, where the user reaches several. It is part of the address (`project_id`). */
 
 import { useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
@@ -12,7 +12,7 @@ export function useProject(): string | undefined {
   return params.get("project_id") ?? undefined;
 }
 
-/** Projects somebody can choose from: those their token names, and for administrators all there are. */
+/** Projects to choose from: the projects of the token, and for administrators all. */
 export function useProjects(session: Session | null | undefined): string[] {
   const asked = useQuery({
     queryKey: ["projects"],

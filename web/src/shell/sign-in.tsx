@@ -33,9 +33,9 @@ export function SignIn() {
           {signIn.isPending ? "Signing in…" : "Sign in"}
         </button>
         <p className="soft small">
-          The first start of <code>spindle serve</code> prints an admin token and keeps it in <code>credentials</code>{" "}
-          in its data folder. More are made with <code>spindle token create</code>. API keys are for programs and sign
-          nobody in.
+          The first start of <code>spindle serve</code> prints an admin token and stores it in <code>credentials</code>{" "}
+          in its data folder. Create more with <code>spindle token create</code>. API keys are for programs and cannot
+          sign in.
         </p>
       </form>
     </main>

@@ -70,7 +70,7 @@ type Props<Row extends RowData> = {
   handle?: Ref<TableHandle>;
   /** Height of a row in pixels, where it holds more than a line. */
   rowHeight?: number;
-  /** Somebody walked to a row, or clicked it. */
+  /** The user moved to a row, or clicked it. */
   onCursor?: (row: Row) => void;
 };
 

@@ -1,4 +1,4 @@
-/** Where somebody was in a long table, so that going back in the history returns there. Lasts as long as the page. */
+/** The scroll position in a long table, so that going back in the history returns there. Lasts as long as the page. */
 
 import { type RefObject, useEffect, useLayoutEffect, useRef } from "react";
 

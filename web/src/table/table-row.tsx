@@ -23,7 +23,7 @@ type Props<Row extends RowData> = {
   columns: unknown;
   isAt: boolean;
   isMarked: boolean;
-  /** Somebody clicked it; whether that opens it. */
+  /** The user clicked it; whether that opens it. */
   onPress: (row: Row, key: string, opens: boolean) => void;
 };
 
@@ -52,7 +52,7 @@ function RowView<Row extends RowData>(props: Props<Row>) {
   );
 }
 
-/** The model of a row is made anew with every scroll; what it is of is not. */
+/** The model of a row is created at every scroll; its data is not. */
 function isSame<Row extends RowData>(a: Props<Row>, b: Props<Row>): boolean {
   const names = Object.keys(a) as (keyof Props<Row>)[];
   return names.every((name) => (name === "row" ? a.row.original === b.row.original : a[name] === b[name]));

@@ -14,7 +14,7 @@ const WORDS: Record<Rating, string> = { positive: "Good", negative: "Bad" };
 type Props = {
   runId: string;
   feedback: Feedback | undefined;
-  /** Whether somebody may give some. */
+  /** Whether the user may give feedback. */
   mayRate: boolean;
   sending: ReturnType<typeof useMessageFeedback>;
 };
@@ -22,7 +22,7 @@ type Props = {
 /** What was given, and the buttons. */
 export function MessageFeedback({ runId, feedback, mayRate, sending }: Props) {
   const [isOpen, setIsOpen] = useState(false);
-  const { send, judgement } = sending;
+  const { send, actOf } = sending;
   const own = sending.sendings.get(runId);
   const isBusy = own !== undefined && !own.error;
   return (
@@ -52,7 +52,7 @@ export function MessageFeedback({ runId, feedback, mayRate, sending }: Props) {
               aria-pressed={feedback?.rating === rating}
               aria-label={`${WORDS[rating]} answer`}
               disabled={isBusy}
-              onClick={() => void send(judgement(runId, rating, ""))}
+              onClick={() => void send(actOf(runId, rating, ""))}
             >
               {WORDS[rating]}
             </button>
@@ -73,7 +73,7 @@ type DialogProps = Omit<Props, "mayRate"> & { onClose: () => void };
 function CommentDialog({ runId, feedback, sending, onClose }: DialogProps) {
   const [rating, setRating] = useState<Rating>(feedback?.rating === "negative" ? "negative" : "positive");
   const [comment, setComment] = useState("");
-  const { send, judgement } = sending;
+  const { send, actOf } = sending;
   const own = sending.sendings.get(runId);
   const isBusy = own !== undefined && !own.error;
   return (
@@ -82,8 +82,8 @@ function CommentDialog({ runId, feedback, sending, onClose }: DialogProps) {
         className="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          const act = judgement(runId, rating, comment.trim());
-          // The same judgement sent again is the same event.
+          const act = actOf(runId, rating, comment.trim());
+          // Feedback sent again is the same event.
           void send(own?.error && isSame(own.act.mark, act.mark) ? own.act : act, onClose);
         }}
       >

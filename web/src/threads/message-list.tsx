@@ -13,7 +13,7 @@ import styles from "./thread.module.css";
 import { newer, useMessageFeedback } from "./use-message-feedback";
 import type { ThreadDetail } from "./use-threads";
 
-/** Height of a message nobody has measured yet, in pixels. */
+/** Height of a message before it is measured, in pixels. */
 const GUESS_PX = 120;
 /** How near the end counts as being there, in pixels. */
 const END_PX = 60;
@@ -43,7 +43,7 @@ export function MessageList({ thread }: { thread: ThreadDetail }) {
   }, []);
   const toEnd = () => virtual.scrollToIndex(items.length - 1, { align: "end" });
 
-  // Whoever is at the end goes on with new messages; whoever reads further up stays there and is told.
+  // At the end the list follows new messages; further up it stays, with a notice.
   const last = useRef(items.length);
   const [unseen, setUnseen] = useState(0);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only new messages move the list

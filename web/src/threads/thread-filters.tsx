@@ -59,7 +59,7 @@ export function ThreadFilters({ filter, onChange }: Props) {
         <button
           type="button"
           onClick={() => onChange(({ project_id }) => (project_id ? { project_id } : {}))}
-          title="Shows all threads again"
+          title="Clears the filter"
         >
           Clear all
         </button>

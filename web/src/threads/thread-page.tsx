@@ -37,10 +37,10 @@ export default function ThreadPage() {
     >
       {asked.isPending && <Loading what="the thread" />}
       {asked.isError && !thread && isMissing(asked.error) && (
-        <Empty title="There is no such thread">
+        <Empty title="Thread not found">
           <p className="soft">
-            No message names <bdi className="mono">{name.thread_id.slice(0, 300)}</bdi>, or you may not read its
-            project. Runs may name it without messages, as those from OpenTelemetry name their session.
+            No message has the thread <bdi className="mono">{name.thread_id.slice(0, 300)}</bdi>, or you cannot read its
+            project. Runs can have it without messages, for example runs from OpenTelemetry with a session.
           </p>
           <Link className="button" to={runsOfThreadLink(name)}>
             Runs of this thread
@@ -122,15 +122,15 @@ function Remarks({ thread }: { thread: ThreadDetail }) {
     <>
       {thread.truncated && (
         <p className="notice warn">
-          Only the first {count(thread.messages.length)} of {count(thread.message_count)} messages are here.
+          Only the first {count(thread.messages.length)} of {count(thread.message_count)} messages are shown.
         </p>
       )}
       {thread.totals_truncated && (
-        <p className="notice">Tokens and cost are of the first of its runs only: it has too many to add up.</p>
+        <p className="notice">Tokens and cost cover only part of its runs: it has too many to sum.</p>
       )}
       {others.length > 0 && (
         <p className="notice">
-          A thread of this name is also in{" "}
+          A thread with this id also exists in{" "}
           {others.map((app_id, index) => (
             <span key={app_id}>
               {index > 0 && ", "}

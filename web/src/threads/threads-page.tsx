@@ -130,7 +130,7 @@ function onlyProject({ project_id }: { project_id?: string }) {
 function NoMatch({ onReset }: { onReset: () => void }) {
   return (
     <Empty title="No thread matches">
-      <p className="soft">The times mean the last message of a thread.</p>
+      <p className="soft">The time range applies to the last message of a thread.</p>
       <button type="button" onClick={onReset}>
         Show all threads
       </button>
@@ -157,9 +157,10 @@ function None() {
   return (
     <Empty title="No threads yet">
       <p className="soft">
-        A message of a conversation is an event called <code>chat</code> with <code>role</code> (<code>user</code> or{" "}
-        <code>assistant</code>) and <code>content</code>. Messages with the same <code>thread_id</code> are one thread;
-        those without one belong together while each follows the one before by at most 30 minutes.
+        A message of a conversation is an event with the name <code>chat</code> with <code>role</code> (
+        <code>user</code> or <code>assistant</code>) and <code>content</code>. Messages with the same{" "}
+        <code>thread_id</code> are one thread; messages without one form a thread while each follows the previous one by
+        at most 30 minutes.
       </p>
       <pre style={{ textAlign: "left", maxWidth: "100%" }}>{command}</pre>
       <CopyButton label="Copy" text={command} />

@@ -7,7 +7,7 @@ import { markOf, useMark } from "../runs/use-marks";
 
 /** Feedback as it is shown. */
 export type Feedback = Shapes["Feedback"];
-/** A judgement that is on its way or could not be sent. */
+/** Feedback that is being sent or failed. */
 export type Sending = { act: Act; error?: Error };
 
 /** The newer of two; what was just given here goes before what the server does not know yet. */
@@ -19,7 +19,7 @@ export function newer(known: Feedback | null | undefined, given: Feedback | unde
 
 type Where = { app_id: string; project_id?: string | undefined };
 
-/** Sends judgements on the messages of a thread. `given` has those of this visit by run, `sendings` what is not done. */
+/** Sends feedback on the messages of a thread. `given` has the feedback of this visit by run, `sendings` what is not sent. */
 export function useMessageFeedback({ app_id, project_id }: Where) {
   const [given, setGiven] = useState<ReadonlyMap<string, Feedback>>(new Map());
   const [sendings, setSendings] = useState<ReadonlyMap<string, Sending>>(new Map());
@@ -41,11 +41,11 @@ export function useMessageFeedback({ app_id, project_id }: Where) {
     },
     [mutateAsync],
   );
-  /** A judgement, as it will be sent however often it takes. */
-  const judgement = useCallback(
+  /** The feedback as it is sent, with retries. */
+  const actOf = useCallback(
     (run_id: string, rating: Rating, comment: string) =>
       markOf({ run_id, app_id, project_id }, { kind: "feedback", rating, ...(comment ? { comment } : {}) }),
     [app_id, project_id],
   );
-  return { given, sendings, send, judgement };
+  return { given, sendings, send, actOf };
 }

@@ -16,9 +16,9 @@ export type Message = Shapes["ThreadMessage"];
 export const THREAD_FILTERS = ["app_id", "agent", "user_email", "feedback", "from", "to"] as const;
 /** Why a thread without a name is one. */
 export const WINDOW =
-  "These messages name no thread: they are of the same app, agent and user, and each follows the one before by at most 30 minutes.";
+  "These messages have no thread id: they have the same app, agent and user, and each follows the previous one by at most 30 minutes.";
 const PAGE = 100;
-/** How often a conversation is read again while somebody looks, and a long one. */
+/** How often a conversation is read again while it is visible, and a long one. */
 const AGAIN_MS = 5_000;
 const LONG_AGAIN_MS = 30_000;
 const LONG = 1_000;
@@ -44,7 +44,7 @@ export function useThreads(filter: RunFilter) {
   });
 }
 
-/** A thread with its messages, read again while somebody looks. */
+/** A thread with its messages, reloaded while it is visible. */
 export function useThread({ thread_id, app_id, grouped_by, project_id }: ThreadName) {
   const query = {
     ...(app_id && { app_id }),

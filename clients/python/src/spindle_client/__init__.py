@@ -152,7 +152,8 @@ def thread(thread_id: str) -> Setting:
 
 def current_run() -> Run | None:
     """The run that this code is inside of."""
-    return CURRENT.get().run
+    run = CURRENT.get().run
+    return run if isinstance(run, Run) else None
 
 
 def flush(timeout_s: float = 5.0) -> bool:

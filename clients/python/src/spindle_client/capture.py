@@ -42,7 +42,7 @@ _ATOMS = frozenset((str, int, float, bool, type(None)))
 
 
 class Plain:
-    """A value that is JSON already, and shared with nobody."""
+    """A value that is JSON already, and not shared."""
 
     __slots__ = ("size", "value")
 
@@ -92,7 +92,7 @@ class _Pickler(pickle.Pickler):
 
 
 Frozen = Union[str, int, float, bool, None, dict[Any, Any], bytes, Plain]
-"""A value that nobody else holds: an atom, a dict of atoms, a pickle of our own, or plain values."""
+"""An unshared value: an atom, a dict of atoms, a pickle of our own, or plain values."""
 
 
 def freeze(value: Any, limit: int) -> tuple[Frozen, int]:

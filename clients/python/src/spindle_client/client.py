@@ -23,7 +23,7 @@ class Client:
     """Reports to one server with one key. All methods are for any thread, never raise and never wait for the server.
 
     Keywords are the fields of `Settings`; what is not given comes from the environment or is the default.
-    A wrong setting is told in the log and takes its default.
+    An invalid setting is logged and replaced by its default.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -236,7 +236,7 @@ class Client:
             LOGGER.warning("%d events were not sent before the process ended", self._worker.pending)
 
     def after_fork_in_child(self) -> None:
-        """Starts anew with nothing: what waits is the parent's."""
+        """Resets to an empty queue: the queued events belong to the parent."""
         runs.start_anew()
         self.process += 1
         self._worker.forget_connection()
@@ -248,7 +248,7 @@ class Client:
         self._voice.say("fault", "could not report: %s", type(error).__name__)
 
 
-def id_of(run: Run | str | None) -> str | None:
+def id_of(run: Run | scopes.CurrentRun | str | None) -> str | None:
     """The id of a run."""
     if run is None:
         return None

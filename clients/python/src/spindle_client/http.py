@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any
 from urllib.parse import urlsplit
 
-# The sending thread must import nothing: a fork in the middle of an import leaves the child a lock nobody opens.
+# The sending thread must import nothing: a fork in the middle of an import leaves the child a lock that stays taken.
 "a".encode("idna")
 
 GZIP_ABOVE_BYTES = 4 << 10
@@ -91,7 +91,7 @@ class Connection:
             try:
                 return self._exchange(body, headers, until)
             except (ConnectionError, HTTPException) as error:
-                # The server closes connections that were idle for long, or was started anew: that is found only now.
+                # The server closes connections that were idle for long, or was restarted: that is detected only now.
                 # Events have ids, so nothing happens twice should it have read the batch after all.
                 self.close()
                 if not is_kept or not _is_closed_by_peer(error):

@@ -24,7 +24,7 @@ class Ending(Protocol):
         """Sends what waits, at most until a moment of the monotonic clock."""
 
     def after_fork_in_child(self) -> None:
-        """Starts anew with nothing: what waits is the parent's."""
+        """Resets to an empty queue: the queued events belong to the parent."""
 
     @property
     def exit_timeout_s(self) -> float:
@@ -104,7 +104,7 @@ def _on_sigterm(number: int, frame: FrameType | None) -> None:
         _previous(number, frame)
     else:
         flush_all()
-        # Ends by the signal itself, so that whoever waits for this process sees why it ended.
+        # Ends by the signal itself, so that the parent process sees why it ended.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 

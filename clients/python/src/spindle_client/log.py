@@ -1,4 +1,4 @@
-"""The library's voice: each kind of trouble is told at once, and then at most once a minute."""
+"""Warnings of the library: each kind is logged at once, and then at most once a minute."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Voice:
             self._told[kind] = now
             LOGGER.warning(text, *values)
         except Exception:
-            # A handler of the application failed; there is nobody left to tell.
+            # A handler of the application failed; there is no other place to report it.
             return

@@ -6,14 +6,12 @@ import os
 import random
 from collections.abc import Iterable
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from . import capture, stack
+from .buffer import Event
 from .encoding import TAGS, bounded
-from .scope import OUTSIDE, Scope
-
-if TYPE_CHECKING:
-    from .client import Client
+from .scope import OUTSIDE, CurrentRun, Scope
 
 RunType = Literal["agent", "chain", "tool", "llm"]
 NOTHING: Any = object()
@@ -27,13 +25,30 @@ _bits = _random.getrandbits
 
 
 def new_id() -> str:
-    """32 hexadecimal digits that nobody else has."""
+    """32 random hexadecimal digits."""
     return f"{_bits(128):032x}"
 
 
 def start_anew() -> None:
     """In the child of a fork: makes other ids than its parent."""
     _random.seed(os.urandom(32))
+
+
+class Reporter(Protocol):
+    """The client of a run."""
+
+    enabled: bool
+    app_id: str | None
+    captures_input: bool
+    captures_output: bool
+    value_bytes: int
+    process: int
+
+    def put(self, event: Event) -> None:
+        """Queues an event."""
+
+    def fault(self, error: BaseException) -> None:
+        """Logs an error that the application does not see."""
 
 
 class Run(Scope):
@@ -57,7 +72,7 @@ class Run(Scope):
         "type",
     )
 
-    def __init__(self, client: Client, type: RunType, name: str, around: Scope, parent: Run | None) -> None:
+    def __init__(self, client: Reporter, type: RunType, name: str, around: Scope, parent: CurrentRun | None) -> None:
         self._client = client
         self._fields: dict[str, Any] = {}
         self._size = 0
@@ -129,7 +144,7 @@ class Run(Scope):
             self._client.fault(error)
 
     def metadata(self, **keys: Any) -> None:
-        """Keeps these keys beside the run; those of a second call replace those of the first."""
+        """Stores these keys with the run; keys of a second call replace equal keys of the first."""
         if keys:
             self._set("metadata", keys)
 
@@ -163,7 +178,7 @@ class Run(Scope):
 
     @property
     def is_ended(self) -> bool:
-        """Whether it has ended; what is told to it now is lost."""
+        """Whether it has ended; later calls have no effect."""
         return self._is_ended
 
     def fault(self, error: BaseException) -> None:
@@ -194,7 +209,7 @@ class Run(Scope):
             self._client.fault(fault)
 
     @classmethod
-    def silent(cls, client: Client) -> Run:
+    def silent(cls, client: Reporter) -> Run:
         """A run that reports nothing, for where one could not be made."""
         run = cls(client, "chain", "", OUTSIDE, None)
         run._is_ended = True

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .encoding import bounded, bounded_id
 
-if TYPE_CHECKING:
-    from .run import Run
+
+class CurrentRun(Protocol):
+    """The part of a run that code inside of it refers to."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
 
 
 class Scope:
@@ -23,7 +28,7 @@ class Scope:
 
     def __init__(
         self,
-        run: Run | None = None,
+        run: CurrentRun | None = None,
         tag_names: tuple[str, ...] = (),
         user_email: str | None = None,
         thread_id: str | None = None,
@@ -63,7 +68,7 @@ def leave(token: Token[Scope], before: Scope) -> None:
     try:
         CURRENT.reset(token)
     except ValueError:
-        # Entered in one context and left in another, as when a generator is closed by somebody else.
+        # Entered in one context and left in another, as when a generator is closed by other code.
         CURRENT.set(before)
 
 

@@ -8,15 +8,12 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator, Iterable, Mapping
 from contextvars import Token
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackType
-from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
+from typing import Any, Callable, Protocol, TypeVar, cast, overload
 
 from .log import LOGGER
 from .run import NOTHING, Run, RunType
 from .scope import CURRENT, Scope, enter, leave
 from .streams import Parts, astream, stream
-
-if TYPE_CHECKING:
-    from .client import Client
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Entered = tuple[Run, Token[Scope], Scope]
@@ -24,10 +21,28 @@ _METHODS = (classmethod, staticmethod)
 _LATER = frozenset((GeneratorType, AsyncGeneratorType, CoroutineType))
 
 
+class Starter(Protocol):
+    """The client of a step."""
+
+    enabled: bool
+
+    def start(
+        self,
+        type: RunType,
+        name: str | None = None,
+        *,
+        input: Any = NOTHING,
+        model: str | None = None,
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Begins a run inside of the current one."""
+
+
 class Steps:
     """Makes steps of one kind: `@tool`, `@tool("name")` or `with tool("name") as run:`."""
 
-    def __init__(self, client_of: Callable[[], Client], type: RunType) -> None:
+    def __init__(self, client_of: Callable[[], Starter], type: RunType) -> None:
         self._client_of = client_of
         self._type: RunType = type
 
@@ -78,7 +93,7 @@ class Steps:
         if hasattr(type(name), "__get__"):
             LOGGER.warning("%s of a %s: only functions and methods are steps", self._type, type(name).__name__)
             return name
-        # Somebody's number or object as a name: it is told as text.
+        # A number or an object as a name: it is reported as text.
         step.name = name
         return step
 
@@ -94,7 +109,7 @@ class Step:
     capture_input: bool
     capture_output: bool
 
-    def __init__(self, client_of: Callable[[], Client], type: RunType) -> None:
+    def __init__(self, client_of: Callable[[], Starter], type: RunType) -> None:
         self.name = None
         self._client_of = client_of
         self._type: RunType = type
@@ -134,7 +149,7 @@ class Step:
     ) -> None:
         self.__exit__(kind, error, traceback)
 
-    def _enter(self, client: Client, given: Any) -> Entered:
+    def _enter(self, client: Starter, given: Any) -> Entered:
         before = CURRENT.get()
         run = client.start(
             self._type,

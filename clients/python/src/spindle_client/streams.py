@@ -53,7 +53,7 @@ class Parts:
 
 
 class _Inside:
-    """Makes the surroundings those of the run while the stream's own code runs, and not while its reader's does."""
+    """Makes the run current while the stream's own code runs, and not while its reader's does."""
 
     __slots__ = ("_inside", "_outside")
 
@@ -71,7 +71,7 @@ class _Inside:
 
 
 def stream(run: Run, source: Generator[Any, Any, Any], parts: Parts) -> Generator[Any, Any, Any]:
-    """The same generator, whose items and end are those of the run."""
+    """The same generator; its items and end become the run's output and end."""
     inside = _Inside(run)
     sent: Any = None
     thrown: Any = None
@@ -102,7 +102,7 @@ def stream(run: Run, source: Generator[Any, Any, Any], parts: Parts) -> Generato
 
 
 async def astream(run: Run, source: AsyncGenerator[Any, Any], parts: Parts) -> AsyncGenerator[Any, Any]:
-    """The same asynchronous generator, whose items and end are those of the run."""
+    """The same asynchronous generator; its items and end become the run's output and end."""
     inside = _Inside(run)
     sent: Any = None
     thrown: Any = None

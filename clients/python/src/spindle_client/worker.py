@@ -139,7 +139,7 @@ class Worker:
             try:
                 with self._sending:
                     is_last = self._stop.is_set()
-                    # One batch in an interval; everything when somebody waits, and while batches are full.
+                    # One batch in an interval; everything while a caller waits, and while batches are full.
                     self._send_until(self._buffer.queued if asked or is_last else self._buffer.taken + 1)
                     while self._holds_a_batch() and self._requests.empty():
                         self._send_until(self._buffer.taken + 1)
@@ -233,7 +233,7 @@ class Worker:
                 self.retries += 1
                 is_last = self._is_asked_within(wait_s)
         if answer.accepted + answer.rejected != count:
-            # A server that counts differently still took the batch; the sums stay those of this side.
+            # A server that counts differently still took the batch; the sums of this side stay.
             answer = Answer(max(0, count - answer.rejected), min(count, answer.rejected), answer.first_error)
         self.sent += count
         self.in_flight -= count
@@ -263,7 +263,7 @@ class Worker:
         return wait_s if time.monotonic() + wait_s < self._deadline else None
 
     def _is_asked_within(self, wait_s: float) -> bool:
-        """Waits so long, or until somebody asks for a flush or the end: whether somebody did."""
+        """Waits for this time, or until a flush or the end is requested; returns whether it was."""
         until = time.monotonic() + wait_s
         found: list[threading.Event | None] = []
         try:

@@ -3,7 +3,6 @@ use serde_json::Value;
 
 use super::*;
 
-/// What happens to a queue.
 #[derive(Clone, Debug)]
 enum Step {
     Push(usize),
@@ -25,7 +24,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An event of so many bytes that says which it is.
+/// A numbered event of this many bytes.
 fn event(number: usize, bytes: usize) -> String {
     format!("\"{number}{}\"", "x".repeat(bytes))
 }
@@ -40,8 +39,8 @@ fn number_of(event: &Value) -> usize {
 }
 
 proptest! {
-    /// Over any history: the bounds hold, every event is counted exactly once, and what is sent is in order, whole and
-    /// there once.
+    /// Over any history: the bounds hold, every event is counted exactly once, and what is sent is in order, complete
+    /// and there once.
     #[test]
     fn bounds_hold_and_every_event_is_counted_once(
         steps in prop::collection::vec(step(), 0..300),
@@ -56,7 +55,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Push(bytes) => {
-                    // As the client does, and every other time as if another thread had come between.
+                    // Like the client, and every other time as if another thread had intervened.
                     if bytes % 2 == 0 || !queue.refuses() {
                         queue.push(event(pushed, bytes));
                     }

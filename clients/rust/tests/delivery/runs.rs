@@ -1,11 +1,11 @@
-//! Runs, messages and feedback, as they arrive.
+//! Runs, messages and feedback, as they arrive at the server.
 
 use serde_json::{Value, json};
 use spindle_client::{Client, ErrorInfo, Kind, Rating, Role, Tokens};
 
 use crate::server::Server;
 
-/// What a client reports, without identities and times.
+/// The reported events, without identities and times.
 async fn told(work: impl AsyncFnOnce(&Client)) -> Vec<Value> {
     let server = Server::start(&[]).await;
     let client = Client::start(server.settings()).unwrap();
@@ -20,7 +20,7 @@ async fn told(work: impl AsyncFnOnce(&Client)) -> Vec<Value> {
     events
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_its_steps_is_told_as_it_goes() {
     let events = told(async |client| {
         let run = client
@@ -55,7 +55,7 @@ async fn a_run_with_its_steps_is_told_as_it_goes() {
     assert_eq!(events, expected);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_left_or_panics_ends_as_failed() {
     let events = told(async |client| {
         drop(client.tool("left").id("l").start());
@@ -81,7 +81,7 @@ async fn a_run_that_is_left_or_panics_ends_as_failed() {
     assert_eq!(errors, ["Unfinished", "Panic", "Timeout"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn work_that_is_observed_ends_its_run_with_what_came_of_it() {
     let events = told(async |client| {
         let done: Result<u32, String> = client
@@ -109,7 +109,7 @@ async fn work_that_is_observed_ends_its_run_with_what_came_of_it() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_people_say_and_find_is_told() {
     let events = told(async |client| {
         let chat = client

@@ -1,4 +1,4 @@
-//! A server of HTTP that does what a test wants: it keeps what it was sent, and answers, waits or hangs up by a script.
+//! A scripted HTTP server: it records its requests, and responds, waits or closes the connection as the test demands.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,22 +12,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How one request is met.
+/// The response to one request.
 #[derive(Clone, Debug)]
 pub(crate) enum Turn {
-    /// 200, everything accepted.
     Accept,
     /// A status, with these further header lines.
     Status(u16, &'static str),
     /// 200 with this body.
     Body(&'static str),
-    /// Hangs up without a word.
+    /// Closes the connection.
     HangUp,
-    /// Never answers.
+    /// Never responds.
     Silence,
 }
 
-/// A request that came.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) head: String,
@@ -41,7 +39,6 @@ struct Script {
     seen: Vec<Request>,
 }
 
-/// A running server; ends when dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     script: Arc<Mutex<Script>>,
@@ -56,14 +53,14 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Meets requests by these turns, and accepts all further ones.
+    /// Responds to requests by these turns, and accepts all further ones.
     pub(crate) async fn start(turns: &[Turn]) -> Self {
         Self::at("127.0.0.1:0".parse().unwrap(), turns).await
     }
 
     pub(crate) async fn at(address: SocketAddr, turns: &[Turn]) -> Self {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        // One that stood here before may not be gone entirely.
+        // A previous server on this port may not be gone entirely.
         socket.set_reuseaddr(true).unwrap();
         socket.bind(address).unwrap();
         let listener: TcpListener = socket.listen(64).unwrap();
@@ -73,13 +70,13 @@ impl Server {
         }));
         let count = watch::Sender::new(0);
         let address = listener.local_addr().unwrap();
-        let shared = (Arc::clone(&script), count.clone());
+        let (shared, counted) = (Arc::clone(&script), count.clone());
         let task = tokio::spawn(async move {
             // Connections end with the server.
             let mut open = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                open.spawn(serve(stream, shared.clone()));
+                open.spawn(serve(stream, Arc::clone(&shared), counted.clone()));
             }
         });
         Self {
@@ -94,12 +91,11 @@ impl Server {
         settings(self.address)
     }
 
-    /// Every request so far.
     pub(crate) fn seen(&self) -> Vec<Request> {
         self.script.lock().unwrap().seen.clone()
     }
 
-    /// Every event so far, repetitions included.
+    /// Every event so far, duplicates included.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.seen()
             .into_iter()
@@ -118,7 +114,7 @@ impl Server {
     }
 }
 
-/// A client of this address that does not wait long.
+/// Settings with short waits.
 pub(crate) fn settings(address: SocketAddr) -> Settings {
     Settings {
         url: format!("http://{address}/"),
@@ -130,7 +126,7 @@ pub(crate) fn settings(address: SocketAddr) -> Settings {
     }
 }
 
-async fn serve(stream: TcpStream, (script, count): (Arc<Mutex<Script>>, watch::Sender<usize>)) {
+async fn serve(stream: TcpStream, script: Arc<Mutex<Script>>, count: watch::Sender<usize>) {
     let mut stream = BufReader::new(stream);
     while let Some((head, body)) = request(&mut stream).await {
         let parsed: Value = serde_json::from_slice(&body).unwrap_or_default();

@@ -22,7 +22,7 @@ export interface ObserveOptions {
 export interface Method {
   /** The run to begin for these parameters. */
   begin(parameters: Record<string, unknown>): RunOptions;
-  /** How its end is told. */
+  /** How its end is reported. */
   shape(): Shape;
 }
 

@@ -45,7 +45,7 @@ function outputOf(messages: unknown[]): unknown {
   return messages.length === 1 ? messages[0] : messages;
 }
 
-/** Prompt tokens of OpenAI include those from the cache, and completion tokens those of reasoning. */
+/** Prompt tokens of OpenAI include cached tokens, and completion tokens include reasoning tokens. */
 function usageOf(answer: Fields): Usage {
   const usage = fieldsOf(answer.usage);
   return {

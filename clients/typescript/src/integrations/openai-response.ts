@@ -32,7 +32,7 @@ export const responseMethod: Method = {
   }),
 };
 
-/** Input tokens include those from the cache, and output tokens those of reasoning. */
+/** Input tokens include cached tokens, and output tokens include reasoning tokens. */
 function usageOf(response: Fields): Usage {
   const usage = fieldsOf(response.usage);
   return {

@@ -38,7 +38,7 @@ function randomId(): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
-/** A page that is hidden may never be shown again, and on phones that is all one hears. */
+/** A page that is hidden may never be shown again, and on phones no other event follows. */
 function watchEnd(ending: Ending): () => void {
   const page = globalThis as Partial<Window & typeof globalThis>;
   if (typeof page.addEventListener !== "function") return () => {};

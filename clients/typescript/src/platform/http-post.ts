@@ -1,4 +1,4 @@
-/** Sending from Node: unlike those of `fetch`, these sockets do not keep a process alive that has nothing else to do. */
+/** Sending from Node: unlike the sockets of `fetch`, these do not keep an idle process alive. */
 
 import { Agent as PlainAgent, request as plainRequest } from "node:http";
 import { Agent as SecureAgent, request as secureRequest } from "node:https";

@@ -40,7 +40,7 @@ function onBeforeExit(): void {
 }
 
 /**
- * A signal. Listening to one takes away what it does by default, so that is done here when nobody else listens.
+ * A signal. Listening to one takes away what it does by default, so that is done here when there is no other listener.
  *
  * Where the application listens itself, it decides what becomes of the process. This listener is away while the
  * others run: some look whether they are the only one, and must see what they would see without this library.

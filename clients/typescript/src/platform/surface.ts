@@ -16,7 +16,7 @@ export interface LastWords {
   bodies: string[];
 }
 
-/** A client as seen by whoever notices the end. None of these throws or rejects. */
+/** A client as seen by the code that notices the end. None of these throws or rejects. */
 export interface Ending {
   /** Whether anything waits. */
   hasEvents(): boolean;

@@ -26,13 +26,13 @@ fn events(records: Vec<LogRecord>) -> Vec<Value> {
     let mut out = b"[".to_vec();
     let mut runs = Runs::default();
     for (index, record) in records.into_iter().enumerate() {
-        runs.add(
-            (index, record),
-            &Arc::new(Source::default()),
-            NOW_MS,
-            &mut out,
-        )
-        .unwrap();
+        let incoming = Incoming {
+            index,
+            record,
+            source: &Arc::new(Source::default()),
+            now_ms: NOW_MS,
+        };
+        runs.add(incoming, &mut out).unwrap();
     }
     runs.write(&mut out, |index, fault| panic!("{index} {fault:?}"));
     if out.ends_with(b",") {

@@ -10,7 +10,6 @@ use super::*;
 const NOW_MS: i64 = 1_795_200_000_000;
 const NANOS: u64 = 1_795_000_000_000_000_000;
 
-/// An attribute's value of a JSON value.
 pub(crate) fn any(value: &Value) -> AnyValue {
     let value = match value {
         Value::Null => None,
@@ -30,7 +29,6 @@ pub(crate) fn any(value: &Value) -> AnyValue {
     AnyValue { value }
 }
 
-/// Attributes of an object.
 pub(crate) fn attributes(object: Value) -> Vec<KeyValue> {
     let pairs = object.as_object().unwrap().iter();
     pairs
@@ -62,7 +60,7 @@ fn events(span: &Span) -> [Value; 2] {
     serde_json::from_slice(&out).unwrap()
 }
 
-/// The fields of both events, without those that every span has.
+/// Checks the fields of both events, without the fields that every span has.
 #[track_caller]
 fn check(object: Value, expected: [Value; 2]) {
     let mut events = events(&span(object.clone()));
@@ -332,7 +330,7 @@ fn a_failed_span_says_what_its_last_exception_said() {
         end(&failed)["metadata"]["events"].as_array().unwrap().len(),
         1
     );
-    // One that was handled is no failure.
+    // A handled exception is no failure.
     failed.status = None;
     assert_eq!(end(&failed)["name"], "step_end");
     assert_eq!(end(&failed).get("error"), None);
@@ -525,9 +523,9 @@ fn times_and_ids_are_what_they_must_be() {
         let mut span = span(json!({}));
         change(&mut span);
         let fault = write(&span, &Source::default(), NOW_MS, &mut Vec::new()).unwrap_err();
-        assert_eq!(fault.code, code, "{fault:?}");
+        assert_eq!(fault.code.as_str(), code, "{fault:?}");
     }
-    // Zeros are how some say that there is no parent.
+    // Some clients send zeros for no parent.
     let mut root = span(json!({}));
     root.parent_span_id = vec![0; 8];
     assert_eq!(events(&root)[0].get("parent_run_id"), None);

@@ -1,4 +1,4 @@
-//! Any request at all.
+//! Arbitrary requests.
 
 use crate::days::DayBounds;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -17,11 +17,12 @@ use super::super::value::Any;
 use super::*;
 use crate::named_keys::NamedKeys;
 use crate::plan::{self, Apps};
+use schemas::api_error::ApiError;
 
 const NOW_MS: i64 = 1_795_200_000_000;
 const NANOS: u64 = 1_795_000_000_000_000_000;
 
-/// Names that mean something, so that values of any type are met under them.
+/// Names with a meaning, so that values of any type occur under them.
 const KNOWN: [&str; 34] = [
     "openinference.span.kind",
     "input.value",
@@ -58,7 +59,7 @@ const KNOWN: [&str; 34] = [
     "tags",
     "agent",
 ];
-/// Texts that mean something.
+/// Texts with a meaning.
 const TEXTS: [&str; 12] = [
     "LLM",
     "AGENT",
@@ -185,13 +186,18 @@ fn any_request() -> impl Strategy<Value = ExportTraceServiceRequest> {
     })
 }
 
-fn translated(wire: Wire, body: Vec<u8>) -> Result<Translation, Fault> {
-    Signal::Traces.translate(
+fn export(wire: Wire, bytes: &Bytes) -> ExportBody<'_> {
+    ExportBody {
         wire,
-        &body.into(),
-        (NOW_MS, 64 << 20),
-        Room::new(|_| true, usize::MAX),
-    )
+        bytes,
+        now_ms: NOW_MS,
+        events_bytes_max: 64 << 20,
+    }
+}
+
+fn translated(wire: Wire, body: Vec<u8>) -> Result<Translation, ApiError> {
+    let room = Room::new(|_| true, usize::MAX);
+    Signal::Traces.translate(export(wire, &body.into()), room)
 }
 
 proptest! {
@@ -222,7 +228,8 @@ proptest! {
         for body in [body, half] {
             for signal in [Signal::Traces, Signal::Logs] {
                 for wire in [Wire::Protobuf, Wire::Json] {
-                    let _ = signal.translate(wire, &body.clone().into(), (NOW_MS, 64 << 20), Room::new(|_| true, usize::MAX));
+                    let body = body.clone().into();
+                    let _ = signal.translate(export(wire, &body), Room::new(|_| true, usize::MAX));
                 }
             }
         }
@@ -270,15 +277,15 @@ fn wrapped(items: &[Vec<u8>]) -> Vec<u8> {
     body
 }
 
-/// What is reserved at most for a body, and what is answered, where one item may take `most` bytes.
-fn reserved(signal: Signal, body: Vec<u8>, most: usize) -> (usize, Result<Translation, Fault>) {
+/// The maximum reserved for a body, and the result, where one item may take `most` bytes.
+fn reserved(signal: Signal, body: Vec<u8>, most: usize) -> (usize, Result<Translation, ApiError>) {
     let mut bytes = 0;
     let reserve = |more| {
         bytes += more;
         bytes < 256 << 20
     };
     let room = Room::new(reserve, most);
-    let translation = signal.translate(Wire::Protobuf, &body.into(), (NOW_MS, 64 << 20), room);
+    let translation = signal.translate(export(Wire::Protobuf, &body.into()), room);
     (bytes, translation)
 }
 
@@ -288,34 +295,38 @@ fn an_item_that_needs_more_memory_than_there_may_ever_be_is_refused_and_the_othe
         let items = [empty.repeat(2_000_000), empty.repeat(10)];
         let (bytes, answer) = reserved(signal, wrapped(&items), 128 << 20);
         let rejections = answer.unwrap().rejections;
-        assert_eq!(rejections.reported[0].code, "event_too_large", "{signal:?}");
+        assert_eq!(
+            rejections.reported[0].code.as_str(),
+            "event_too_large",
+            "{signal:?}"
+        );
         assert_eq!(rejections.reported[0].index, 0);
         assert!(bytes < 1 << 20, "{signal:?} {bytes}");
     }
-    // Read as it must be written, and then as it may be meant.
+    // Parsed strictly, then leniently.
     let span = format!(
         "{{\"spanId\":7,\"attributes\":[{}{{}}]}}",
         "{},".repeat(800_000)
     );
     let body = format!("{{\"resourceSpans\":[{{\"scopeSpans\":[{{\"spans\":[{span}]}}]}}]}}");
     let room = Room::new(|_| true, 128 << 20);
-    let translation = Signal::Traces.translate(Wire::Json, &body.into(), (NOW_MS, 64 << 20), room);
+    let translation = Signal::Traces.translate(export(Wire::Json, &body.into()), room);
     let rejections = translation.unwrap().rejections;
-    assert_eq!(rejections.reported[0].code, "event_too_large");
+    assert_eq!(rejections.reported[0].code.as_str(), "event_too_large");
 }
 
 #[test]
 fn the_memory_of_empty_elements_is_reserved_before_they_are_read() {
-    // Attributes of a record and links of a span that say nothing: two bytes each.
+    // Empty attributes of a record and empty links of a span: two bytes each.
     for (signal, empty) in [(Signal::Logs, [0x32, 0]), (Signal::Traces, [0x6a, 0])] {
         let items = vec![empty.repeat(100_000); 4];
         let (bytes, _) = reserved(signal, wrapped(&items), usize::MAX);
-        // One at a time is in memory.
+        // One item at a time is in memory.
         assert!((10 << 20..40 << 20).contains(&bytes), "{signal:?} {bytes}");
         let (_, answer) = reserved(signal, wrapped(&[empty.repeat(2_000_000)]), usize::MAX);
         assert_eq!(answer.unwrap_err().status, 503, "{signal:?}");
     }
-    // A value inside of values.
+    // Nested values.
     let mut inner = [0x0a, 0].repeat(10_000);
     for tag in [0x2a, 0x12, 0x32] {
         let mut outer = vec![tag];
@@ -340,15 +351,14 @@ fn records_that_are_held_count_against_the_limit() {
         record.encode_to_vec()
     };
     let body: bytes::Bytes = wrapped(&(0..1000).map(record).collect::<Vec<_>>()).into();
-    let answer = |limit| {
-        Signal::Logs.translate(
-            Wire::Protobuf,
-            &body,
-            (NOW_MS, limit),
-            Room::new(|_| true, usize::MAX),
-        )
+    let answer = |events_bytes_max| {
+        let body = ExportBody {
+            events_bytes_max,
+            ..export(Wire::Protobuf, &body)
+        };
+        Signal::Logs.translate(body, Room::new(|_| true, usize::MAX))
     };
-    assert_eq!(answer(200_000).unwrap_err().code, "body_too_large");
+    assert_eq!(answer(200_000).unwrap_err().code.as_str(), "body_too_large");
     assert_eq!(answer(4 << 20).unwrap().rejections.count, 0);
 }
 

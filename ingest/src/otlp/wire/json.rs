@@ -1,21 +1,20 @@
-//! The JSON form: names in camelCase, identifiers in hexadecimal digits, times as text or number.
+//! The JSON encoding: names in camelCase, identifiers in hexadecimal digits, times as text or number.
 //!
-//! Only where each span begins and ends is found for the whole body; the spans are read one by one.
+//! The body as a whole is parsed only to find where each span begins and ends; the spans are parsed one by one.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use schemas::api_error::ApiError;
 use schemas::event::EventFault;
-use schemas::fault::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Item, Room, lenient, malformed, unreadable, within_bound};
 use crate::otlp::source::Source;
 
-/// A request of either kind.
 #[derive(Deserialize)]
 struct Request<'a> {
     #[serde(borrow, default, rename = "resourceSpans", alias = "resourceLogs")]
@@ -41,8 +40,8 @@ struct OfScope<'a> {
 pub(super) fn visit<T: Item>(
     body: &Bytes,
     room: &mut Room<impl FnMut(usize) -> bool>,
-    visitor: &mut impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    visitor: &mut impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
     let text = std::str::from_utf8(body).map_err(malformed)?;
     let Request { list } = object(text).map_err(malformed)?;
     for of_resource in list.unwrap_or_default() {
@@ -65,7 +64,7 @@ pub(super) fn visit<T: Item>(
     Ok(())
 }
 
-/// Reads an object. serde would take a list of a struct's values for it too.
+/// Parses an object. serde would accept a list of a struct's values too.
 fn object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text);
@@ -73,12 +72,12 @@ fn object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
     Err(serde::de::Error::custom("an object is needed"))
 }
 
-/// Reads an item, as it must be written or else as it may be meant.
+/// Parses an item strictly, or else leniently.
 fn read<T: Item>(
     text: &str,
     room: &mut Room<impl FnMut(usize) -> bool>,
-) -> Result<Result<T, EventFault>, Fault> {
-    // Every element is an object, so this is no fewer.
+) -> Result<Result<T, EventFault>, ApiError> {
+    // Every element is an object, so this is an upper bound.
     let elements = memchr::memchr_iter(b'{', text.as_bytes()).count();
     if let Err(fault) = room.take(text.len(), elements)? {
         return Ok(Err(fault));
@@ -90,11 +89,11 @@ fn read<T: Item>(
     Ok(room.and_then(|()| object(text).and_then(lenient::read).map_err(unreadable)))
 }
 
-/// What stands before many spans. One that cannot be read says nothing; the spans behind it are still good.
+/// A resource or scope before many spans. An unreadable one is empty; the spans after it are still good.
 fn of_all<T: Item>(
     raw: Option<&RawValue>,
     room: &mut Room<impl FnMut(usize) -> bool>,
-) -> Result<Option<T>, Fault> {
+) -> Result<Option<T>, ApiError> {
     match raw {
         Some(raw) if within_bound(raw.get().len()).is_ok() => Ok(read(raw.get(), room)?.ok()),
         _ => Ok(None),

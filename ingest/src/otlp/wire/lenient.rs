@@ -1,18 +1,18 @@
-//! JSON that is not written as OTLP demands: a value that cannot be read is none, and the rest of the span is kept.
+//! JSON that violates OTLP: an unreadable value is dropped, and the rest of the span is kept.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// What an element costs here, as a multiple of what it costs where it is read at once: its object is kept.
+/// Memory of an element, as a multiple of the strict parser's: its object is kept.
 pub(super) const COST: usize = 4;
 
-/// Reads an item after it was put right.
+/// Parses an item after its repair.
 pub(super) fn read<T: DeserializeOwned>(mut item: Value) -> serde_json::Result<T> {
     put_right(&mut item);
     serde_json::from_value(item)
 }
 
-/// `null` is the same as nothing, and values of attributes have the types that their names say.
+/// `null` counts as absent, and values of attributes get the types that their names demand.
 fn put_right(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(put_right),
@@ -39,7 +39,7 @@ fn put_value_right(fields: &mut Map<String, Value>) {
     for name in ["arrayValue", "kvlistValue"] {
         match fields.get_mut(name) {
             Some(Value::Object(inner)) => match inner.get_mut("values") {
-                // In a list a place that holds nothing is still a place.
+                // In a list an empty value keeps its position.
                 Some(Value::Array(list)) if name == "arrayValue" => {
                     let others = list.iter_mut().filter(|value| !value.is_object());
                     others.for_each(|value| *value = json!({}));
@@ -56,7 +56,7 @@ fn put_value_right(fields: &mut Map<String, Value>) {
             Value::String(text) => text.trim().parse().ok(),
             number => number.as_i64(),
         };
-        // What is no integer of 64 bits is still a number.
+        // A number that is no 64-bit integer is still a number.
         match whole {
             Some(whole) => drop(fields.insert("intValue".to_owned(), Value::from(whole))),
             None => put_number(fields, &value),
@@ -76,7 +76,7 @@ fn put_value_right(fields: &mut Map<String, Value>) {
     }
 }
 
-/// A number, also as text; those that JSON has no words for stay text.
+/// A number, also as text; numbers that JSON cannot express stay text.
 fn put_number(fields: &mut Map<String, Value>, value: &Value) {
     let text = value.as_str().map(str::trim);
     let number = value

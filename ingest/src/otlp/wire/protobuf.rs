@@ -1,6 +1,6 @@
-//! The protobuf form. Steps from field to field down to the spans, whose messages alone are decoded.
+//! The protobuf encoding. Walks the fields down to the spans and decodes only those messages.
 //!
-//! The numbers are those of opentelemetry-proto; they are the same for traces and for logs: 1 is the list of a
+//! The field numbers come from opentelemetry-proto; they are the same for traces and for logs: 1 is the list of a
 //! request, in it 1 the resource and 2 the scopes, in those 1 the scope and 2 the spans or records.
 
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use schemas::api_error::ApiError;
 use schemas::event::EventFault;
-use schemas::fault::Fault;
 
 use super::room;
 use super::{Item, Room, malformed, unreadable, within_bound};
@@ -25,8 +25,8 @@ const ITEMS: u32 = 2;
 pub(super) fn visit<T: Item>(
     body: &Bytes,
     room: &mut Room<impl FnMut(usize) -> bool>,
-    visitor: &mut impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    visitor: &mut impl FnMut(&Arc<Source>, Result<T, EventFault>) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
     for of_resource in Messages::of(body, REQUEST_LIST) {
         let of_resource = of_resource?;
         let resource: Option<Resource> = last(&of_resource, RESOURCE, room)?;
@@ -50,13 +50,13 @@ pub(super) fn visit<T: Item>(
     Ok(())
 }
 
-/// The last message under a number: which is the one that counts, should there be several. One that cannot be read
-/// says nothing; the spans behind it are still good.
+/// The last message under a number, which is the one that counts if there are several. An unreadable one is empty; the
+/// spans after it are still good.
 fn last<T: Item>(
     bytes: &Bytes,
     number: u32,
     room: &mut Room<impl FnMut(usize) -> bool>,
-) -> Result<Option<T>, Fault> {
+) -> Result<Option<T>, ApiError> {
     let mut found = None;
     for message in Messages::of(bytes, number) {
         found = Some(message?);
@@ -70,7 +70,7 @@ fn last<T: Item>(
     }
 }
 
-/// The messages under one number, as bytes; other fields are stepped over.
+/// The messages under one number, as bytes; other fields are skipped.
 struct Messages {
     rest: Bytes,
     number: u32,
@@ -84,7 +84,7 @@ impl Messages {
         }
     }
 
-    fn step(&mut self) -> Result<Option<Bytes>, Fault> {
+    fn step(&mut self) -> Result<Option<Bytes>, ApiError> {
         let (number, wire_type) = decode_key(&mut self.rest).map_err(malformed)?;
         if number != self.number || wire_type != WireType::LengthDelimited {
             skip_field(wire_type, number, &mut self.rest, DecodeContext::default())
@@ -100,7 +100,7 @@ impl Messages {
 }
 
 impl Iterator for Messages {
-    type Item = Result<Bytes, Fault>;
+    type Item = Result<Bytes, ApiError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.rest.is_empty() {

@@ -1,17 +1,16 @@
-//! The memory that an item takes once it is read: two bytes of an empty attribute become a hundred.
+//! The memory of a parsed item: two bytes of an empty attribute become a hundred.
 
+use api::request_body;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use schemas::api_error::{ApiError, EventCode};
 use schemas::event::EventFault;
-use schemas::fault::Fault;
 
-use crate::body;
-
-/// Bytes that an element of a list takes at most, as a message and as JSON: a link, twice while its list grows.
+/// Upper bound on the bytes of a list's element, as a message and as JSON: a link, twice while its list grows.
 const ELEMENT_BYTES: usize = 256;
-/// How deep messages are read into each other: prost's own bound.
+/// The maximum nesting depth of messages: prost's own bound.
 const DEPTH: usize = 100;
 
-/// What is reserved for the item that is read now: one at a time is in memory, so that it is the largest that counts.
+/// The reservation for the item that is being parsed: one at a time is in memory, so the largest counts.
 pub(crate) struct Room<R> {
     reserve: R,
     most: usize,
@@ -19,7 +18,7 @@ pub(crate) struct Room<R> {
 }
 
 impl<R: FnMut(usize) -> bool> Room<R> {
-    /// Room that `reserve` gives, or does not now. An item that needs more than `most` never gets any.
+    /// `reserve` takes memory, or returns `false` while there is none. An item that needs more than `most` is rejected.
     pub(crate) fn new(reserve: R, most: usize) -> Self {
         Self {
             reserve,
@@ -28,7 +27,7 @@ impl<R: FnMut(usize) -> bool> Room<R> {
         }
     }
 
-    /// For an item of so many bytes with so many elements. The inner error refuses the item for good.
+    /// Reserves memory for an item of so many bytes and elements. The inner error rejects the item for good.
     ///
     /// # Errors
     /// 503 when there is no memory for it now.
@@ -36,11 +35,11 @@ impl<R: FnMut(usize) -> bool> Room<R> {
         &mut self,
         bytes: usize,
         elements: usize,
-    ) -> Result<Result<(), EventFault>, Fault> {
+    ) -> Result<Result<(), EventFault>, ApiError> {
         let needed = bytes.saturating_add(elements.saturating_mul(ELEMENT_BYTES));
         if needed > self.most {
             return Ok(Err(EventFault {
-                code: "event_too_large",
+                code: EventCode::EventTooLarge,
                 message: format!(
                     "has {elements} attributes, events and links and needs up to {needed} bytes of memory, more than {}; split it",
                     self.most
@@ -49,7 +48,7 @@ impl<R: FnMut(usize) -> bool> Room<R> {
         }
         let more = needed.saturating_sub(self.taken);
         if more > 0 && !(self.reserve)(more) {
-            return Err(body::no_memory());
+            return Err(request_body::no_memory());
         }
         self.taken += more;
         Ok(Ok(()))
@@ -72,7 +71,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// What stands under a number; the numbers are those of opentelemetry-proto.
+    /// The message under a number; field numbers come from opentelemetry-proto.
     fn child(self, number: u32) -> Option<Self> {
         Some(match (self, number) {
             (Self::Span, 9) | (Self::Record, 6) | (Self::Resource, 1) => Self::Pair,
@@ -87,14 +86,14 @@ impl Shape {
     }
 }
 
-/// How many elements a message holds, at any depth. Of one that is broken those before the break.
+/// The number of elements in a message, at any depth; of a broken one, the elements before the break.
 pub(super) fn elements(shape: Shape, bytes: &[u8]) -> usize {
     let mut count = 0;
-    count_elements((shape, bytes), DEPTH, &mut count);
+    count_elements(shape, bytes, DEPTH, &mut count);
     count
 }
 
-fn count_elements((shape, mut rest): (Shape, &[u8]), depth: usize, count: &mut usize) {
+fn count_elements(shape: Shape, mut rest: &[u8], depth: usize, count: &mut usize) {
     while !rest.is_empty() {
         let Ok((number, wire_type)) = decode_key(&mut rest) else {
             return;
@@ -114,7 +113,7 @@ fn count_elements((shape, mut rest): (Shape, &[u8]), depth: usize, count: &mut u
             return;
         };
         *count += 1;
-        count_elements((child, inner), depth - 1, count);
+        count_elements(child, inner, depth - 1, count);
         rest = behind;
     }
 }

@@ -6,39 +6,39 @@ use prometheus::Registry;
 use schemas::ids::{AppId, ProjectId};
 use schemas::price::PriceTable;
 use schemas::record::RecordHeader;
-use store::rebuild::FoldEvent;
-use store::states::{Child, ChildSum, StoredRun};
+use schemas::reprice::Encoded;
+use store::maintenance::rebuild::FoldEvent;
+use store::reads::states::{Child, ChildSum, StoredRun};
 use store::{Store, StoreError};
 
-use super::super::desk::record;
 use super::super::{JobError, JobParts};
-use crate::batch::{Scope, Sources};
+use crate::config::Limits;
 use crate::config::ProcessorConfig;
-use crate::fence::Unfenced;
 use crate::hot::HotRuns;
-use crate::known::Known;
+use crate::known_runs::KnownRuns;
 use crate::metrics::Metrics;
-use crate::slices::{self, InMemory, Limits};
+use crate::run::Scope;
 use crate::step;
+use crate::step::Sources;
+use crate::step::lease::Unleased;
+use crate::step::slices::{self, InMemory, record};
 use crate::tables::{Rows, Tables, insert_runs};
 
 /// Memory for the states of runs that may change again soon.
 const HOT_BYTES: u64 = 64 << 20;
 
-/// The second table, and what is known of it.
 pub(super) struct Shadow {
     tables: ShadowTables,
-    known: Known,
+    known: KnownRuns,
     hot: HotRuns,
-    /// Counts nothing that anybody sees: these events were counted when they were first stored (P4).
+    /// Not registered: these events were counted when they were first stored (P4).
     metrics: Metrics,
 }
 
 impl Shadow {
-    /// Over the second table as it is.
     pub(super) async fn new(parts: &JobParts) -> Result<Self, JobError> {
         let tables = ShadowTables(parts.store.shadow());
-        let known = Known::load(&tables).await?;
+        let known = KnownRuns::load(&tables).await?;
         let metrics = Metrics::new(&Registry::new()).map_err(StoreError::from)?;
         let hot = HotRuns::new(&ProcessorConfig {
             workers: 1,
@@ -53,14 +53,13 @@ impl Shadow {
         })
     }
 
-    /// One step.
     pub(super) async fn fold(
         &self,
         events: Vec<FoldEvent>,
         prices: &PriceTable,
     ) -> Result<(), JobError> {
-        // Rows keep a time of writing near that of the row they are made after, so that nobody who follows what
-        // changes takes all of them for news.
+        // The rows get a time of writing close to the original, so that readers that follow changes do not take all of
+        // them for new.
         let newest_ms = events.iter().map(|event| event.received_at).max();
         let mut records = records(events);
         let later = InMemory::default();
@@ -70,12 +69,12 @@ impl Shadow {
             known: &self.known,
             prices,
             metrics: &self.metrics,
-            fence: &Unfenced,
-            later: &later,
+            lease: &Unleased,
+            continuations: &later,
             limits: Limits::default(),
-            careful: false,
+            assume_partial_writes: false,
         };
-        // A change in a large tree is done to its end before the events count as folded.
+        // A change in a large tree is completed before the events count as folded.
         while !records.is_empty() {
             step::store(&records, sources, newest_ms.unwrap_or_default()).await?;
             let position = Position {
@@ -88,7 +87,7 @@ impl Shadow {
     }
 }
 
-/// Events as records of the log: one for each run of events of one app that were accepted at the same time.
+/// One record for each run's events of one app that were accepted at the same time.
 fn records(events: Vec<FoldEvent>) -> Vec<StoredRecord> {
     let mut records = Vec::new();
     let mut rest = events.into_iter().peekable();
@@ -113,18 +112,22 @@ fn records(events: Vec<FoldEvent>) -> Vec<StoredRecord> {
             events: count,
         };
         records.push(StoredRecord {
-            // Versions begin at the bottom: whoever writes a run later goes above what is stored (P3).
+            // Versions start at the bottom, below every later write of the run (P3).
             position: Position {
                 partition: 0,
                 offset: 0,
             },
-            record: record((header.key(), header.encode(), payload)),
+            record: record(Encoded {
+                key: header.key(),
+                headers: header.encode(),
+                payload,
+            }),
         });
     }
     records
 }
 
-/// Look-ups and inserts of runs in the second table; everything else is stored already.
+/// Look-ups and inserts of runs in the second table; everything else is already stored.
 struct ShadowTables(Store);
 
 #[async_trait]
@@ -167,9 +170,10 @@ impl Tables for ShadowTables {
         &self,
         scope: &Scope,
         parent_ids: &[&str],
-        part: (&str, usize),
+        after: &str,
+        limit: usize,
     ) -> Result<Vec<Child>, StoreError> {
-        Tables::children_of(&self.0, scope, parent_ids, part).await
+        Tables::children_of(&self.0, scope, parent_ids, after, limit).await
     }
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {

@@ -18,22 +18,22 @@ use store::{Store, StoreError};
 
 use super::DAY_MS;
 
-/// Where the deployment keeps it.
+/// Name in the table `deployment`.
 const NAME: &str = "retention_clock";
 
-/// What retention believes of the time.
+/// Retention's estimate of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RetentionClock {
     /// The time that ages are counted from, Unix milliseconds.
     trusted_ms: i64,
-    /// The wall clock at the last look, Unix milliseconds.
+    /// The wall clock when it was last read, Unix milliseconds.
     seen_ms: i64,
-    /// How long the difference between the two has lasted, or since a day of it was last made up for.
+    /// How long the difference has lasted, or how long ago a day of it was last made up for.
     lasted_ms: i64,
 }
 
 impl RetentionClock {
-    /// A clock that is trusted.
+    /// A clock equal to the wall clock.
     pub(crate) fn trusting(wall_ms: i64) -> Self {
         Self {
             trusted_ms: wall_ms,
@@ -42,8 +42,8 @@ impl RetentionClock {
         }
     }
 
-    /// The first clock of a deployment: compared with the newest thing that it stored, which is its last sign of the
-    /// time. A new deployment has stored its own migrations a moment ago.
+    /// The first clock of a deployment: compared with the newest stored row, which is its last evidence of the time. A
+    /// new deployment has stored its own migrations a moment ago.
     fn first(newest_stored_ms: i64, wall_ms: i64) -> Self {
         Self::trusting(newest_stored_ms.min(wall_ms)).at(wall_ms)
     }
@@ -65,24 +65,24 @@ impl RetentionClock {
         if next.trusted_ms == wall_ms {
             next.lasted_ms = 0;
         } else if next.lasted_ms >= DAY_MS {
-            // Set back, retention only keeps more: there is nothing to be slow about.
+            // If the clock is set back, retention only keeps more, so no delay is needed.
             next.trusted_ms = next.trusted_ms.saturating_add(DAY_MS).min(wall_ms);
             next.lasted_ms = 0;
         }
         next
     }
 
-    /// The time that ages are counted from: never later than the wall clock says.
+    /// Never later than the wall clock.
     pub(crate) fn now_ms(self) -> i64 {
         self.trusted_ms.min(self.seen_ms)
     }
 
-    /// By how much the wall clock is ahead of it.
+    /// By how much the wall clock is ahead.
     pub(crate) fn behind_ms(self) -> i64 {
         self.seen_ms.saturating_sub(self.now_ms())
     }
 
-    /// Says what an operator should know: more than a day is a jump, or a time in which the server was off.
+    /// More than a day is a jump, or a time in which the server was off.
     pub(crate) fn warn_if_behind(self) {
         if self.behind_ms() > DAY_MS {
             tracing::warn!(
@@ -96,7 +96,7 @@ impl RetentionClock {
     }
 }
 
-/// A moment as RFC 3339.
+/// RFC 3339.
 pub(crate) fn text(ms: i64) -> String {
     DateTime::from_timestamp_millis(ms).map_or_else(
         || format!("{ms} ms"),
@@ -104,7 +104,7 @@ pub(crate) fn text(ms: i64) -> String {
     )
 }
 
-/// The clock as it is now, without keeping it.
+/// The current clock; nothing is stored.
 pub(crate) async fn read(store: &Store, wall_ms: i64) -> Result<RetentionClock, StoreError> {
     let kept = store.deployment_value(NAME).await?;
     let kept = kept.and_then(|text| serde_json::from_str::<RetentionClock>(&text).ok());
@@ -114,19 +114,19 @@ pub(crate) async fn read(store: &Store, wall_ms: i64) -> Result<RetentionClock, 
     })
 }
 
-/// Looks at the wall clock and keeps what follows, durably.
+/// Advances the clock to the wall clock by the rules above, and stores it durably.
 pub(crate) async fn look(store: &Store, wall_ms: i64) -> Result<RetentionClock, StoreError> {
     let clock = read(store, wall_ms).await?;
     keep(store, clock).await
 }
 
-/// Trusts the wall clock from here on, because an operator said so.
+/// Trusts the wall clock from here on, by order of an operator.
 pub(crate) async fn trust(store: &Store, wall_ms: i64) -> Result<RetentionClock, StoreError> {
     keep(store, RetentionClock::trusting(wall_ms)).await
 }
 
 async fn keep(store: &Store, clock: RetentionClock) -> Result<RetentionClock, StoreError> {
-    // Three numbers: that they are written as JSON cannot fail.
+    // Three numbers: serialization cannot fail.
     let value = serde_json::to_string(&clock).unwrap_or_default();
     store.set_deployment_value(NAME, &value).await?;
     Ok(clock)
@@ -160,7 +160,7 @@ mod tests {
     fn restarts_while_it_is_ahead_change_nothing_either() {
         let mut kept = RetentionClock::trusting(NOW_MS);
         for restart in 0..100 {
-            // Killed each time before anything is kept, and with the clock kept.
+            // Killed each time, before the clock is stored and after it.
             let ahead = kept.at(NOW_MS + 45 * DAY_MS + restart);
             assert!(ahead.now_ms() <= NOW_MS + 100, "{restart}");
             if restart % 2 == 0 {
@@ -228,5 +228,15 @@ mod tests {
                 assert!(clock.now_ms() <= wall_ms && clock.behind_ms() >= 0);
             }
         }
+    }
+
+    #[test]
+    fn a_clock_has_the_bytes_that_the_tables_hold() {
+        let clock = RetentionClock::trusting(NOW_MS).at(NOW_MS + 2 * DAY_MS);
+        let clock = clock.at(clock.seen_ms + HOUR_MS);
+        let text = serde_json::to_string(&clock).unwrap();
+        let golden = crate::golden::check("retention_clock.json", text.as_bytes());
+        let read: RetentionClock = serde_json::from_slice(&golden).unwrap();
+        assert_eq!(read, clock);
     }
 }

@@ -1,21 +1,20 @@
-//! What a retention dropped, counted in bounded room: it stands in the job's row, which is written after every day.
+//! What a retention dropped, counted in bounded room: it is part of the job's row, which is written after every day.
 
 use std::collections::BTreeMap;
 
 use schemas::job::{OtherProjects, ProjectRetention};
 use serde::{Deserialize, Serialize};
-use store::retention::{Day, DayTable, Going};
+use store::maintenance::retention::{Day, DayTable, Going};
 
 use super::DAY_MS;
 
-/// Projects that are counted by themselves, the first that something goes of; the rest is counted as one. A row of
-/// 100 projects has some 30 KB.
+/// Projects that are counted separately, in order of appearance; the rest is counted as one. A row of 100 projects has
+/// about 30 KB.
 pub(super) const NAMED_MAX: usize = 100;
-/// Stretches of days that are remembered of one project. Where more lie apart the nearest two are taken for one, and
-/// the days between them counted too.
+/// Ranges of days kept per project. Beyond it the nearest two ranges are merged, and the days between them counted too.
 const STRETCHES_MAX: usize = 64;
 
-/// Days, as stretches: numbers since 1970 of the first and the last one of each.
+/// Ranges of days: the first and the last day of each, in days since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Days(Vec<(i64, i64)>);
 
@@ -47,7 +46,7 @@ impl Days {
     }
 }
 
-/// What went of one project, or of some.
+/// What was dropped of one project, or of several.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Dropped {
     days: Days,
@@ -69,7 +68,7 @@ impl Dropped {
     }
 }
 
-/// A day that is being dropped, and what goes of it.
+/// A day that is being dropped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Pending {
     table: String,
@@ -87,17 +86,16 @@ impl Pending {
     }
 }
 
-/// Everything that was dropped.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Tally {
     named: BTreeMap<String, Dropped>,
     others: Dropped,
-    /// The most of them that were found on one day of one table.
+    /// The highest number of them on one day of one table.
     other_projects: u64,
 }
 
 impl Tally {
-    /// What goes of a day, in the room there is: `rows` in all, with those that are shown to nobody.
+    /// Bounded counts of what is dropped of a day: `rows` in all, hidden rows included.
     pub(super) fn pending(&self, day: &Day, going: Vec<Going>, rows: u64) -> Pending {
         let bytes = u128::from(day.bytes) * u128::from(rows) / u128::from(day.rows.max(1));
         let mut pending = Pending {
@@ -138,13 +136,12 @@ impl Tally {
         }
     }
 
-    /// Rows that were dropped.
     pub(super) fn rows(&self) -> u64 {
         let all = self.named.values().chain([&self.others]);
         all.flat_map(|dropped| dropped.rows.values()).sum()
     }
 
-    /// By project, those that are named.
+    /// The projects that are counted separately.
     pub(super) fn projects(&self, days_of: &BTreeMap<String, u32>) -> Vec<ProjectRetention> {
         let projects = self
             .named
@@ -162,7 +159,7 @@ impl Tally {
         projects.collect()
     }
 
-    /// Those that are not.
+    /// The other projects.
     pub(super) fn others(&self) -> Option<OtherProjects> {
         let dropped = &self.others;
         (self.other_projects > 0).then(|| OtherProjects {

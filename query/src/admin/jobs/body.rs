@@ -1,16 +1,17 @@
-//! Jobs as the API shows them, and what they are asked for with.
+//! Bodies of job requests and answers.
 
 use schemas::job::{CostReport, Recalculate};
-use schemas::run::{Dollars, Instant};
+use schemas::money::Dollars;
+use schemas::run::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::jobs;
 use utoipa::ToSchema;
 
-/// Which runs to price again: all of them unless it says more.
+/// The runs whose costs are recalculated; all without a condition.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct AskRecalculate {
+pub(crate) struct RecalculateBody {
     /// Only runs that started at or after this time.
     #[schema(format = DateTime)]
     pub(crate) from: Option<String>,
@@ -23,91 +24,96 @@ pub(crate) struct AskRecalculate {
     /// Only runs of this model.
     #[schema(min_length = 1, max_length = 512)]
     pub(crate) model: Option<String>,
-    /// Only runs of this project; all that the token reaches without it.
+    /// Only runs of this project; all projects that the token reaches if left out.
     #[schema(pattern = "^[a-z0-9-]{1,64}$")]
     pub(crate) project_id: Option<String>,
-    /// Say what it would cost and change nothing.
+    /// Compute the new costs without storing them.
     pub(crate) dry_run: bool,
 }
 
-/// How to drop.
+/// Options of retention.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct AskRetention {
-    /// Say what would go and drop nothing.
+pub(crate) struct RetentionBody {
+    /// Report what would be dropped without dropping it.
     pub(crate) dry_run: bool,
-    /// Count ages from the server's clock even if it went forward by more than a day since retention last looked.
+    /// Compute ages from the server's clock even if it went forward by more than a day since the last retention.
     pub(crate) trust_clock: bool,
 }
 
-/// How to rebuild.
+/// Options of a rebuild.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct AskRebuild {
-    /// Only compare.
+pub(crate) struct RebuildBody {
+    /// Only compare, without replacing the table.
     pub(crate) check_only: bool,
-    /// Only this project; goes with `check_only`.
+    /// Only this project; requires `check_only`.
     #[schema(pattern = "^[a-z0-9-]{1,64}$")]
     pub(crate) project: Option<String>,
 }
 
-/// Long work and how far it is.
+/// A job and its progress.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Job {
-    /// Its id.
     job_id: String,
-    /// What kind of work.
     #[schema(pattern = "^(recalculate|retention|rebuild|check)$")]
     kind: &'static str,
-    /// The project it is limited to; null for the whole deployment.
+    /// Project to which the job is limited; null for the whole deployment.
     project_id: Option<String>,
-    /// Where it stands.
     #[schema(pattern = "^(queued|running|done|failed|cancelled)$")]
     state: &'static str,
-    /// What it was asked to do.
+    /// Place in the queue while it is queued, from 1; a deployment runs one job at a time.
+    position: Option<u64>,
+    /// Parameters of the request.
     #[schema(value_type = Object)]
     parameters: Value,
-    /// Pieces of work done: model calls of a recalculation, days of a retention, events of a rebuild.
+    /// Processed items: model calls of a recalculation, days of a retention, events of a rebuild.
     done: u64,
-    /// Pieces in all, as far as is known; 0 while it is not.
+    /// Estimated total of items; 0 while unknown.
     total: u64,
-    /// Runs that a recalculation prices otherwise than before, rows that retention drops, rows that differ in a
-    /// rebuild.
+    /// Runs whose cost changes in a recalculation, rows that retention drops, rows that differ in a rebuild.
     changed: u64,
-    /// Cost in USD, exact, of the model calls looked at so far, as it was; null but for a recalculation.
+    /// Exact cost in USD of the processed model calls before; only for a recalculation.
     #[schema(value_type = Option<f64>)]
     cost_before: Option<Dollars>,
-    /// The same by the price table of now.
+    /// Exact cost in USD of the processed model calls by the current prices; only for a recalculation.
     #[schema(value_type = Option<f64>)]
     cost_after: Option<Dollars>,
-    /// What came of it, for the other kinds.
+    /// Result of the other kinds.
     #[schema(value_type = Option<Object>)]
     report: Option<Value>,
     /// Why it failed.
     error: Option<String>,
-    /// When it was asked for.
     #[schema(value_type = String, format = DateTime)]
     created_at: Instant,
-    /// When it first began.
+    /// When it first started.
     #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Instant>,
-    /// When it last told how far it is.
+    /// When it last reported progress.
     #[schema(value_type = String, format = DateTime)]
     updated_at: Instant,
-    /// When it was over.
     #[schema(value_type = Option<String>, format = DateTime)]
     ended_at: Option<Instant>,
 }
 
-/// Jobs.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct JobList {
-    /// The newest first.
+    /// Newest first.
     pub(crate) data: Vec<Job>,
 }
 
-impl From<jobs::Job> for Job {
-    fn from(job: jobs::Job) -> Self {
+impl Job {
+    /// `place` is the place in the queue of a queued job.
+    pub(super) fn of(job: jobs::Job, place: u64) -> Self {
+        let position = (job.state == jobs::JobState::Queued).then_some(place);
+        Self {
+            position,
+            ..Self::over(job)
+        }
+    }
+
+    /// A job that is not queued.
+    pub(super) fn over(job: jobs::Job) -> Self {
         let is_costs = job.kind == jobs::JobKind::Recalculate;
         let costs: Option<CostReport> =
             is_costs.then(|| serde_json::from_str(&job.report).unwrap_or_default());
@@ -115,6 +121,7 @@ impl From<jobs::Job> for Job {
         Self {
             kind: job.kind.as_str(),
             state: job.state.as_str(),
+            position: None,
             parameters: parameters(&job),
             cost_before: costs.as_ref().map(|costs| dollars(&costs.before_units)),
             cost_after: costs.as_ref().map(|costs| dollars(&costs.after_units)),
@@ -135,18 +142,18 @@ impl From<jobs::Job> for Job {
     }
 }
 
-/// The parameters as they were given, times as text.
+/// The parameters of the request, with times as text.
 fn parameters(job: &jobs::Job) -> Value {
     if job.kind != jobs::JobKind::Recalculate {
         return serde_json::from_str(&job.parameters).unwrap_or_default();
     }
-    let asked: Recalculate = serde_json::from_str(&job.parameters).unwrap_or_default();
+    let parameters: Recalculate = serde_json::from_str(&job.parameters).unwrap_or_default();
     serde_json::json!({
-        "from": asked.from_ms.map(Instant),
-        "to": asked.to_ms.map(Instant),
-        "app_id": asked.app_id,
-        "model": asked.model,
-        "dry_run": asked.dry_run,
+        "from": parameters.from_ms.map(Instant),
+        "to": parameters.to_ms.map(Instant),
+        "app_id": parameters.app_id,
+        "model": parameters.model,
+        "dry_run": parameters.dry_run,
     })
 }
 

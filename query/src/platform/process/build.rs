@@ -1,59 +1,54 @@
-//! Registering builds with their processes, and looking at what is registered.
+//! `/api/platform/app/{appId}/build`: register and read builds.
 
-use std::time::Duration;
-
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 use schemas::limits::ID_BYTES;
 use schemas::run::Instant;
 use serde::Serialize;
 use serde_json::json;
 use store::StoreError;
-use store::builds::{BUILDS_LISTED_MAX, BuildRecord, BuildSummary, NewBuild};
-use store::filter_sql::Projects;
+use store::platform::builds::{BUILDS_LISTED_MAX, BuildRecord, BuildSummary, NewBuild};
+use store::reads::filter_sql::Projects;
 use utoipa::ToSchema;
 
-use super::check_text;
-use super::definition::{Definition, Process, PutBuild};
-use crate::access::{Caller, is_one};
-use crate::error::{FaultBody, Refusal};
-use crate::params::{LargeJsonBody, Pairs, PathId, PathIds};
-use crate::state::{QueryState, now_ms};
+use super::definition::{CHECK_TIME, Definition, Process, PutBuild};
+use super::{
+    AppPath, BuildParams, BuildPath, DEFAULT_PROJECT, ProcessState, ambiguous, build_not_found,
+    check_text,
+};
+use crate::access::{Caller, check_reached, is_one};
+use crate::admin::check_exists;
+use crate::clock::now_ms;
+use crate::params::{JsonBody, LARGE_BODY_BYTES, Pairs, ProjectParams, Text, query_params};
 
-/// The project that is meant where a token reaches them all and none is given.
-pub(super) const USUAL_PROJECT: &str = "default";
+query_params! {
+    pub(crate) struct PutBuildParams {
+        /// Project of the build; by default the only one that the token reaches, or `default`
+        project_id: Text,
+    }
+}
 
-/// How long the schemas of one build are checked and compiled: 4 MiB of them take some seconds.
-pub(super) const CHECK_TIME: Duration = Duration::from_secs(10);
-
-/// A build as it is registered.
+/// A registered build.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Build {
-    /// Its project.
     project_id: String,
-    /// Its application.
     app_id: String,
-    /// Its id.
     build_id: String,
-    /// Its status.
     status: String,
-    /// The workspace it was made in.
     #[schema(required)]
     workspace_id: Option<String>,
-    /// The parent application.
     #[schema(required)]
     parent_application_id: Option<String>,
-    /// The root application.
     #[schema(required)]
     root_application_id: Option<String>,
-    /// The processes that can be started in it.
     processes: Vec<Process>,
-    /// When it was registered last.
+    /// Time of the last registration.
     #[schema(value_type = String, format = DateTime)]
     changed_at: Instant,
-    /// Public identifier of the token it was registered with.
+    /// Public identifier of the token of the last registration.
     changed_by: String,
 }
 
@@ -61,34 +56,30 @@ pub(crate) struct Build {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BuildInList {
-    /// Its project.
     project_id: String,
-    /// Its application.
     app_id: String,
-    /// Its id.
     build_id: String,
-    /// Its status.
     status: String,
-    /// Names of its processes.
+    /// Names of the processes.
     processes: Vec<String>,
-    /// When it was registered last.
+    /// Time of the last registration.
     #[schema(value_type = String, format = DateTime)]
     changed_at: Instant,
-    /// Public identifier of the token it was registered with.
+    /// Public identifier of the token of the last registration.
     changed_by: String,
 }
 
-/// Builds of an app.
+/// The builds of an app.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BuildList {
-    /// Those registered last first.
+    /// Latest registration first.
     data: Vec<BuildInList>,
-    /// Whether there are more than these 200.
+    /// Whether more than these 200 exist.
     truncated: bool,
 }
 
 impl Build {
-    fn of(record: BuildRecord) -> Result<Self, Refusal> {
+    fn of(record: BuildRecord) -> Result<Self, ErrorResponse> {
         let definition: Definition = serde_json::from_str(&record.definition)
             .map_err(|error| StoreError::Shape(format!("a build: {error}")))?;
         Ok(Self {
@@ -108,57 +99,43 @@ impl Build {
 
 /// Register a build
 ///
-/// With the processes that can be started in it. Starts that begin after the answer go by it; on other servers of a
-/// deployment they do within a second. Instances that were started stay as they are.
+/// Registers or replaces a build with its processes. It applies to starts after the answer, on other servers of the
+/// deployment within a second. Started instances do not change.
 #[utoipa::path(
     put,
     path = "/api/platform/app/{appId}/build/{buildId}",
     operation_id = "put_build",
     tag = "platform",
     params(
-        ("appId" = String, Path, description = "Application, up to 256 bytes", min_length = 1, max_length = 256),
-        ("buildId" = String, Path, description = "Build, up to 256 bytes", min_length = 1, max_length = 256),
-        ("project_id" = Option<String>, Query, description = "Its project; the only one the token reaches, or `default`, unless given", min_length = 1, max_length = 256),
+                BuildPath, PutBuildParams,
     ),
     request_body = PutBuild,
     responses(
-        (status = 200, description = "The build as it is registered", body = Build),
-        (status = 400, description = "The body does not fit; the message names the place", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `admin`, or one that does not reach the project", body = FaultBody),
-        (status = 404, description = "There is no such project", body = FaultBody),
-        (status = 413, description = "The body is too large", body = FaultBody),
-        (status = 415, description = "The body is not JSON", body = FaultBody),
-        (status = 429, description = "The project has too many schemas being checked", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The schemas took too long to check, or the database is away", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The registered build", body = Build),
+        errors::AnyOf<(errors::Common, errors::RequestBody, errors::NotFound, errors::Registration)>,
     ),
     security(("bearer" = []))
 )]
 pub(crate) async fn put(
-    State(state): State<QueryState>,
+    State(state): State<ProcessState>,
     caller: Caller,
-    PathIds([app_id, build_id]): PathIds<2>,
+    BuildPath { app_id, build_id }: BuildPath,
     pairs: Pairs,
-    LargeJsonBody(body): LargeJsonBody<PutBuild>,
-) -> Result<Json<Build>, Refusal> {
+    JsonBody(body): JsonBody<PutBuild, LARGE_BODY_BYTES>,
+) -> Result<Json<Build>, ErrorResponse> {
     let administered = caller.administered()?;
-    let [project_id] = pairs.only(["project_id"])?;
+    let PutBuildParams { project_id } = PutBuildParams::read(&pairs)?;
     check_text("appId", &app_id, ID_BYTES)?;
     check_text("buildId", &build_id, ID_BYTES)?;
     let project_id = project_of(&administered, project_id)?;
-    let mut known = state.credentials().projects().await?.into_iter();
-    if !known.any(|project| project.project_id == project_id) {
-        return Err(Fault::not_found(format!("there is no project `{project_id}`")).into());
-    }
+    check_exists(&state.credentials, &project_id).await?;
     let status = body.status.clone();
-    let of = (project_id.clone(), app_id.clone());
-    let checked = move |deadline| Definition::of(body, (&of.0, &of.1), deadline);
+    let (project, app) = (project_id.clone(), app_id.clone());
+    let check = move |deadline| Definition::of(body, &project, &app, deadline);
     let definition = state
-        .checks()
-        .run(&project_id, CHECK_TIME, checked)
+        .runtime
+        .validations
+        .run(&project_id, CHECK_TIME, check)
         .await??;
     let definition = json!(definition).to_string();
     let id = caller.credential().id();
@@ -171,10 +148,10 @@ pub(crate) async fn put(
         changed_by: id,
         now_ms: now_ms(),
     };
-    let builds = &state.registry().builds;
+    let builds = &state.runtime.registry.stored;
     builds.put(build).await.map_err(|error| match error {
-        StoreError::Invalid(message) => Fault::bad_request("too_many_builds", message).into(),
-        error => Refusal::from(error),
+        StoreError::Invalid(message) => ApiError::new(ErrorCode::TooManyBuilds, message).into(),
+        error => ErrorResponse::from(error),
     })?;
     tracing::info!(
         project.id = project_id,
@@ -183,81 +160,68 @@ pub(crate) async fn put(
         credential.id = id,
         "a build was registered"
     );
-    registered(
-        &state,
-        (&app_id, &build_id),
-        &Projects::Only(vec![project_id]),
-    )
-    .await
+    let projects = Projects::Only(vec![project_id]);
+    registered(&state, &app_id, &build_id, &projects).await
 }
 
-/// One build
+/// Get a build
 #[utoipa::path(
     get,
     path = "/api/platform/app/{appId}/build/{buildId}",
     operation_id = "get_build",
     tag = "platform",
     params(
-        ("appId" = String, Path, description = "Application"),
-        ("buildId" = String, Path, description = "Build"),
-        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches; needed where several have the pair", min_length = 1, max_length = 256),
+                BuildPath, BuildParams,
     ),
     responses(
-        (status = 200, description = "The build with its processes and their schemas", body = Build),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "The API key lacks the scope `read`, or the project is another", body = FaultBody),
-        (status = 404, description = "There is no such build, or none that the credential reaches", body = FaultBody),
-        (status = 409, description = "Several projects have the pair: give `project_id`", body = FaultBody),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The build with its processes and schemas", body = Build),
+        errors::AnyOf<(errors::Common, errors::NotFound, errors::Ambiguous)>,
     ),
     security(("bearer" = []))
 )]
 pub(crate) async fn one(
-    State(state): State<QueryState>,
+    State(state): State<ProcessState>,
     caller: Caller,
-    PathIds([app_id, build_id]): PathIds<2>,
+    BuildPath { app_id, build_id }: BuildPath,
     pairs: Pairs,
-) -> Result<Json<Build>, Refusal> {
-    let [project_id] = pairs.only(["project_id"])?;
-    let projects = caller.reached(project_id)?;
-    registered(&state, (&app_id, &build_id), &projects).await
+) -> Result<Json<Build>, ErrorResponse> {
+    let BuildParams { project_id } = BuildParams::read(&pairs)?;
+    let projects = caller.reachable(project_id.as_deref())?;
+    registered(&state, &app_id, &build_id, &projects).await
 }
 
-/// List builds of an app
+/// List the builds of an app
 #[utoipa::path(
     get,
     path = "/api/platform/app/{appId}/build",
     operation_id = "list_builds",
     tag = "platform",
     params(
-        ("appId" = String, Path, description = "Application"),
-        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches", min_length = 1, max_length = 256),
+                AppPath, ProjectParams,
     ),
     responses(
-        (status = 200, description = "The 200 that were registered last, without schemas", body = BuildList),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "The API key lacks the scope `read`, or the project is another", body = FaultBody),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The 200 latest registrations, without schemas", body = BuildList),
+        errors::Common,
     ),
     security(("bearer" = []))
 )]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(state): State<ProcessState>,
     caller: Caller,
-    PathId(app_id): PathId,
+    AppPath { app_id }: AppPath,
     pairs: Pairs,
-) -> Result<Json<BuildList>, Refusal> {
-    let [project_id] = pairs.only(["project_id"])?;
-    let projects = caller.reached(project_id)?;
-    let found = state.registry().builds.of_app(&app_id, &projects).await?;
+) -> Result<Json<BuildList>, ErrorResponse> {
+    check_text("appId", &app_id, ID_BYTES)?;
+    let ProjectParams { project_id } = ProjectParams::read(&pairs)?;
+    let projects = caller.reachable(project_id.as_deref())?;
+    let found = state
+        .runtime
+        .registry
+        .stored
+        .of_app(&app_id, &projects)
+        .await?;
     let truncated = found.len() > BUILDS_LISTED_MAX;
-    let shown = |build: BuildSummary| BuildInList {
+    let entry = |build: BuildSummary| BuildInList {
         project_id: build.project_id,
         app_id: app_id.clone(),
         build_id: build.build_id,
@@ -270,44 +234,43 @@ pub(crate) async fn list(
         data: found
             .into_iter()
             .take(BUILDS_LISTED_MAX)
-            .map(shown)
+            .map(entry)
             .collect(),
         truncated,
     }))
 }
 
 async fn registered(
-    state: &QueryState,
-    (app_id, build_id): (&str, &str),
+    state: &ProcessState,
+    app_id: &str,
+    build_id: &str,
     projects: &Projects,
-) -> Result<Json<Build>, Refusal> {
-    let builds = &state.registry().builds;
+) -> Result<Json<Build>, ErrorResponse> {
+    let builds = &state.runtime.registry.stored;
     let mut found = builds.of_pair(app_id, build_id, projects).await?;
-    match (found.pop(), found.is_empty()) {
-        (Some(build), true) => Ok(Json(Build::of(build)?)),
-        (None, _) => {
-            let message = format!("there is no build `{build_id}` of an app `{app_id}`");
-            Err(Fault::not_found(message).into())
-        }
-        (Some(_), false) => {
-            let message = format!(
-                "several projects have a build `{build_id}` of an app `{app_id}`; say which is meant by `project_id`"
-            );
-            Err(Fault::new(409, "ambiguous_project", message).into())
+    match (found.pop(), &found[..]) {
+        (Some(build), []) => Ok(Json(Build::of(build)?)),
+        (None, _) => Err(build_not_found(app_id, build_id).into()),
+        (Some(last), others) => {
+            let projects = others.iter().chain([&last]);
+            let projects = projects.map(|build| build.project_id.as_str());
+            Err(ambiguous(app_id, build_id, projects).into())
         }
     }
 }
 
-/// The project that a build is registered in.
-fn project_of(administered: &Projects, given: Option<&str>) -> Result<String, Fault> {
-    match (given, administered) {
-        (Some(given), all) if all.has(given) => Ok(given.to_owned()),
-        (Some(_), _) => Err(Fault::forbidden("this token does not reach that project")),
+/// The project in which a build is registered.
+fn project_of(administered: &Projects, chosen: Option<String>) -> Result<String, ApiError> {
+    match (chosen, administered) {
+        (Some(chosen), all) => {
+            check_reached(all, &chosen)?;
+            Ok(chosen)
+        }
         (None, Projects::Only(projects)) if is_one(administered) => Ok(projects.concat()),
-        (None, all) if all.has(USUAL_PROJECT) => Ok(USUAL_PROJECT.to_owned()),
-        (None, _) => Err(Fault::bad_request(
-            "missing_parameter",
-            "this token reaches several projects; say which is meant by `project_id`",
+        (None, all) if all.has(DEFAULT_PROJECT) => Ok(DEFAULT_PROJECT.to_owned()),
+        (None, _) => Err(ApiError::new(
+            ErrorCode::MissingParameter,
+            "`project_id` is required: this token reaches several projects",
         )),
     }
 }
@@ -317,11 +280,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_belongs_to_the_project_that_is_given_or_the_only_one_or_the_usual_one() {
+    fn a_build_belongs_to_the_selected_project_or_the_only_one_or_the_default_one() {
         let only = |projects: &[&str]| {
             Projects::Only(projects.iter().map(|one| (*one).to_owned()).collect())
         };
-        let of = |all: &Projects, given| project_of(all, given).map_err(|fault| fault.status);
+        let of = |all: &Projects, chosen: Option<&str>| {
+            project_of(all, chosen.map(str::to_owned)).map_err(|error| error.status)
+        };
         assert_eq!(of(&Projects::All, None), Ok("default".to_owned()));
         assert_eq!(of(&Projects::All, Some("a")), Ok("a".to_owned()));
         assert_eq!(of(&only(&["a"]), None), Ok("a".to_owned()));

@@ -1,37 +1,37 @@
-//! Threads that hold schemas and inputs against each other, apart from those that serve requests.
+//! Schema validations on threads of their own.
 //!
-//! A check cannot be interrupted from outside, so each has a thread of its own, and a permit that is free again only
-//! when the thread has ended, however long ago its caller was answered. A project holds half of the permits at most:
-//! whatever its schemas do, the starts of other projects go on. The threads hold up no end of the process.
+//! A validation cannot be interrupted, so each has its own thread, and holds its permit until the thread ends, also after
+//! its request was answered. A project can hold half of the permits, so that expensive schemas do not stop the starts of
+//! other projects. The threads do not delay the exit of the process.
 
 use std::time::{Duration, Instant};
 
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 use store::shares::{Full, Holder, ShareBounds, Shares};
 use tokio::sync::oneshot;
 
-/// Checks at once: one that conforms takes some ten microseconds, and each may hold a hundred megabytes of violations.
+/// Concurrent validations: a valid body takes some ten microseconds; violations can take a hundred megabytes (X1).
 const CHECKS: usize = 4;
-/// Of them those of one project.
+/// Concurrent validations of one project.
 const CHECKS_EACH: usize = 2;
-/// Starts of one project that wait for a check: as many as there may be under way.
+/// Waiting validations of one project: the bound on its concurrent starts.
 const WAITING: usize = 4096;
-/// How long one waits: as long as storing may take.
+/// Longest wait: the bound on storing.
 const WAIT: Duration = Duration::from_secs(10);
-/// Stack of a thread: values 128 deep under subschemas nested 128 deep. Only what is used of it is memory.
+/// Stack of a thread: values 128 deep under subschemas nested 128 deep. Only used pages take memory.
 const STACK_BYTES: usize = 64 << 20;
-/// How long the caller waits beyond the deadline of a check, which ends at its next look at the value.
+/// How long the caller waits beyond the deadline: a validation ends at its next access to the value.
 const GRACE: Duration = Duration::from_millis(500);
-/// Seconds after which to try again.
+/// Seconds after which a client can retry.
 const RETRY_S: u32 = 5;
 
-/// The checks of this process of the deployment.
+/// Clones share the permits.
 #[derive(Clone)]
-pub(crate) struct Checks {
+pub(crate) struct Validations {
     shares: Shares,
 }
 
-impl Checks {
+impl Validations {
     pub(crate) fn new() -> Self {
         let bounds = ShareBounds {
             total: CHECKS,
@@ -44,16 +44,16 @@ impl Checks {
         }
     }
 
-    /// Runs a check of this project on a thread of its own, and gives it its deadline.
+    /// Runs a validation of this project with its deadline.
     ///
     /// # Errors
-    /// 429 where the project has too many checks under way, 503 where all have or the check takes too long.
+    /// 429 when the permits of the project are in use, 503 when all are, or when the validation takes too long.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         project_id: &str,
         time: Duration,
         check: impl FnOnce(Instant) -> T + Send + 'static,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, ApiError> {
         let holder = Holder {
             tenant: project_id.to_owned(),
             credential: project_id.to_owned(),
@@ -68,26 +68,26 @@ impl Checks {
         let started = thread.spawn(move || {
             let outcome = check(Instant::now() + time);
             drop(share);
-            // The caller may have been answered already.
+            // The request may have been answered already.
             let _ = sender.send(outcome);
         });
         if let Err(error) = started {
-            tracing::error!(error.message = %error, "no thread for the check of a schema could be started");
-            return Err(Fault::unavailable(
-                "the server cannot check schemas now; try again",
+            tracing::error!(error.message = %error, "a thread for a schema validation could not be started");
+            return Err(ApiError::unavailable(
+                "the server cannot validate schemas now; try again",
                 RETRY_S,
             ));
         }
         match tokio::time::timeout(time + GRACE, outcome).await {
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(_)) => {
-                tracing::error!(project.id = project_id, "the check of a schema panicked");
-                Err(Fault::internal())
+                tracing::error!(project.id = project_id, "a schema validation panicked");
+                Err(ApiError::internal())
             }
             Err(_) => {
                 tracing::warn!(
                     project.id = project_id,
-                    "the check of a schema goes on beyond its deadline; its project has one check less until it ends"
+                    "a schema validation exceeded its deadline; it holds a permit of its project until it ends"
                 );
                 Err(too_slow(time))
             }
@@ -95,32 +95,28 @@ impl Checks {
     }
 }
 
-/// The 503 of a check that took longer than it may.
-pub(super) fn too_slow(time: Duration) -> Fault {
+/// The 503 of a validation that exceeded its deadline.
+pub(super) fn too_slow(time: Duration) -> ApiError {
     let message = format!(
-        "checking the body against the schema took more than {} s; simplify the schema or send a smaller body",
+        "validating the body took more than {} s; simplify the schema or send a smaller body",
         time.as_secs()
     );
-    Fault {
-        retry_after_s: Some(RETRY_S),
-        ..Fault::new(503, "schema_check_timeout", message)
-    }
+    ApiError::new(ErrorCode::SchemaCheckTimeout, message).with_retry_after(RETRY_S)
 }
 
-fn busy(project_id: &str, full: Full) -> Fault {
+fn busy(project_id: &str, full: Full) -> ApiError {
     match full {
-        Full::Total(checks) => Fault::unavailable(
-            format!("{checks} bodies are being checked against their schemas at once; try again"),
+        Full::Total(checks) => ApiError::unavailable(
+            format!(
+                "{checks} validations are running, which is the limit of the server; try again"
+            ),
             RETRY_S,
         ),
         Full::Tenant(checks) | Full::Credential(checks) => {
             let message = format!(
-                "the project `{project_id}` has {checks} bodies being checked against their schemas, which is its share, and too many that wait; try again"
+                "the project `{project_id}` has {checks} running validations, which is its share, and too many waiting ones; try again"
             );
-            Fault {
-                retry_after_s: Some(RETRY_S),
-                ..Fault::new(429, "too_many_checks", message)
-            }
+            ApiError::new(ErrorCode::TooManyChecks, message).with_retry_after(RETRY_S)
         }
     }
 }
@@ -131,34 +127,39 @@ mod tests {
 
     use super::*;
 
-    const TIME: Duration = Duration::from_millis(50);
+    /// Of a validation that ends: never waited for.
+    const ENOUGH: Duration = Duration::from_secs(600);
 
     #[tokio::test]
-    async fn a_check_that_never_ends_holds_up_its_own_project_only() {
-        let checks = Checks::new();
+    async fn a_validation_that_never_ends_affects_its_own_project_only() {
+        let checks = Validations::new();
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let stopped = Arc::new(std::sync::Mutex::new(stopped));
+        let short = Duration::from_millis(50);
         for _ in 0..CHECKS_EACH {
             let stopped = stopped.clone();
-            // Ends when the other side of the channel is gone.
+            // Ends when the sender is dropped.
             let spin = move |_| drop(stopped.lock().map(|stopped| stopped.recv().is_ok()));
-            let fault = checks.run("theirs", TIME, spin).await.unwrap_err();
-            assert_eq!((fault.status, fault.code), (503, "schema_check_timeout"));
+            let error = checks.run("theirs", short, spin).await.unwrap_err();
+            assert_eq!(
+                (error.status, error.code.as_str()),
+                (503, "schema_check_timeout")
+            );
         }
-        assert_eq!(checks.run("ours", TIME, |_| 7).await, Ok(7));
-        let waits = futures::poll!(Box::pin(checks.run("theirs", TIME, |_| 7)));
-        assert!(waits.is_pending());
+        assert_eq!(checks.run("ours", ENOUGH, |_| 7).await, Ok(7));
+        let waiting = futures::poll!(Box::pin(checks.run("theirs", ENOUGH, |_| 7)));
+        assert!(waiting.is_pending());
         drop(stop);
-        assert_eq!(checks.run("theirs", TIME, |_| 7).await, Ok(7));
+        assert_eq!(checks.run("theirs", ENOUGH, |_| 7).await, Ok(7));
     }
 
     #[tokio::test]
-    async fn a_check_that_panics_is_a_500_and_gives_its_permit_back() {
-        let checks = Checks::new();
+    async fn a_validation_that_panics_is_a_500_and_releases_its_permit() {
+        let checks = Validations::new();
         for _ in 0..CHECKS + 1 {
-            let fault = checks.run::<()>("p", TIME, |_| panic!("of a test")).await;
-            assert_eq!(fault.map_err(|fault| fault.status), Err(500));
+            let error = checks.run::<()>("p", ENOUGH, |_| panic!("of a test"));
+            assert_eq!(error.await.map_err(|error| error.status), Err(500));
         }
-        assert_eq!(checks.run("p", TIME, |_| 7).await, Ok(7));
+        assert_eq!(checks.run("p", ENOUGH, |_| 7).await, Ok(7));
     }
 }

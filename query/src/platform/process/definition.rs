@@ -1,48 +1,46 @@
-//! What a build says of its processes: as it is sent, checked, and kept.
+//! The definition of a build: as it is sent, checked and stored.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use schemas::fault::Fault;
+use schemas::api_error::{ApiError, ErrorCode};
 use schemas::limits::ID_BYTES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::build::CHECK_TIME;
 use super::key::derived;
 use super::schema::Schema;
 use super::{check_text, checks};
 
-/// Processes of one build: the largest seen had some dozens (X1).
+/// Bound on compiling the schemas of one build: 4 MiB of them take some seconds.
+pub(super) const CHECK_TIME: Duration = Duration::from_secs(10);
+/// Processes of one build: large builds have some dozens (X1).
 pub(super) const PROCESSES_MAX: usize = 256;
-/// Bytes of a process's name: with `_start` behind it, it is the name of an event, which may have 512.
+/// Bytes of a process name: with the suffix `_start` it is the name of an event, which has at most 512.
 pub(super) const PROCESS_NAME_BYTES: usize = 500;
 /// Bytes of one schema.
 const SCHEMA_BYTES: usize = 256 << 10;
-/// Nodes at which one process starts; each is a token of every instance.
+/// Start nodes of one process; each is a token of every instance.
 const START_NODES_MAX: usize = 64;
-/// Roles that one process asks for.
+/// Allowed roles of one process.
 const ROLES_MAX: usize = 32;
 
-/// A build to register. It takes the place of one of the same app and id.
+/// A build to register. It replaces a build with the same app and id.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct PutBuild {
-    /// Its status, such as `COMMITTED`.
+    /// Status, for example `COMMITTED`.
     #[schema(min_length = 1, max_length = 256)]
     pub(super) status: String,
-    /// The workspace it was made in.
     #[schema(min_length = 1, max_length = 256)]
     pub(super) workspace_id: Option<String>,
-    /// The parent application.
     #[schema(min_length = 1, max_length = 256)]
     pub(super) parent_application_id: Option<String>,
-    /// The root application.
     #[schema(min_length = 1, max_length = 256)]
     pub(super) root_application_id: Option<String>,
-    /// The processes that can be started in it, each name once.
+    /// Processes with distinct names.
     #[schema(max_items = 256)]
     pub(super) processes: Vec<PutProcess>,
 }
@@ -51,26 +49,26 @@ pub(crate) struct PutBuild {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct PutProcess {
-    /// Its name: any characters.
+    /// Name, any characters.
     #[schema(min_length = 1, max_length = 500)]
     name: String,
-    /// Its identifier; made of project, app and name, and always the same, unless given.
+    /// Identifier; by default derived from project, app and name.
     #[schema(min_length = 1, max_length = 256)]
     uuid: Option<String>,
-    /// JSON Schema of the input, up to 256 KiB. It may not refer to other documents, has at most 10,000 subschemas and
-    /// 200 patterns, and asks for at most 50,000 checks of each value through `allOf` and its like and `$ref`.
+    /// JSON Schema of the input, up to 256 KiB. It must not refer to other documents, and must have at most 10,000
+    /// subschemas, 200 patterns, and 50,000 checks of each value through `allOf` and similar keywords and `$ref`.
     #[schema(value_type = Object)]
     schema: Value,
-    /// The nodes it starts at: one token each. One token without a node unless given.
+    /// Start nodes, one token each; by default one token without a node.
     #[schema(max_items = 64)]
     start_nodes: Option<Vec<String>>,
-    /// Who may start it: `starter`, `operator`, `admin`, or roles of the identity provider. Whoever may start
-    /// processes unless given.
+    /// Roles that may start it: `starter`, `operator`, `admin`, or roles of the identity provider. By default all callers
+    /// who may start processes.
     #[schema(max_items = 32)]
     roles: Option<Vec<String>>,
 }
 
-/// What is kept of a build beside its status.
+/// The stored form of a build, without its status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Definition {
@@ -80,33 +78,30 @@ pub(crate) struct Definition {
     pub(super) processes: Vec<Process>,
 }
 
-/// A process as it is registered.
+/// A registered process.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Process {
-    /// Its name.
     pub(super) name: String,
-    /// Its identifier.
     pub(super) uuid: String,
-    /// JSON Schema of the input.
     #[schema(value_type = Object)]
     pub(super) schema: Value,
-    /// The nodes it starts at.
     pub(super) start_nodes: Vec<String>,
-    /// Who may start it; empty for whoever may start processes.
+    /// Roles that may start it; empty for all callers who may start processes.
     pub(super) roles: Vec<String>,
 }
 
 impl Definition {
-    /// Checks a build and completes it.
+    /// Checks a build and adds defaults.
     ///
     /// # Errors
-    /// A 400 that names what is wrong, or a 503 when the deadline passes before the last schema is compiled.
+    /// 400 for an invalid field, 503 when the deadline passes before all schemas are compiled.
     pub(crate) fn of(
         put: PutBuild,
-        (project_id, app_id): (&str, &str),
+        project_id: &str,
+        app_id: &str,
         deadline: Instant,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ApiError> {
         check_text("status", &put.status, ID_BYTES)?;
         for (field, value) in [
             ("workspaceId", &put.workspace_id),
@@ -118,8 +113,7 @@ impl Definition {
             }
         }
         if put.processes.len() > PROCESSES_MAX {
-            let message = format!("`processes` has at most {PROCESSES_MAX}");
-            return Err(invalid(message));
+            return Err(too_long("processes", put.processes.len(), PROCESSES_MAX));
         }
         let mut names = HashSet::new();
         let mut processes = Vec::new();
@@ -127,9 +121,11 @@ impl Definition {
             if Instant::now() >= deadline {
                 return Err(checks::too_slow(CHECK_TIME));
             }
-            let process = completed(process, &format!("processes[{at}]"), (project_id, app_id))?;
+            let uuid = || derived(&["process", project_id, app_id, &process.name]).to_string();
+            let uuid = process.uuid.clone().unwrap_or_else(uuid);
+            let process = completed(process, uuid, &format!("processes[{at}]"))?;
             if !names.insert(process.name.clone()) {
-                let message = format!("processes[{at}].name: `{}` is there twice", process.name);
+                let message = format!("`processes[{at}].name` is a duplicate: `{}`", process.name);
                 return Err(invalid(message));
             }
             processes.push(process);
@@ -143,29 +139,26 @@ impl Definition {
     }
 }
 
-fn completed(put: PutProcess, at: &str, of: (&str, &str)) -> Result<Process, Fault> {
+fn completed(put: PutProcess, uuid: String, at: &str) -> Result<Process, ApiError> {
     check_text(&format!("{at}.name"), &put.name, PROCESS_NAME_BYTES)?;
-    let uuid = match put.uuid {
-        None => derived(&["process", of.0, of.1, &put.name]).to_string(),
-        Some(uuid) => {
-            check_text(&format!("{at}.uuid"), &uuid, ID_BYTES)?;
-            // The usual spelling, where it is one.
-            Uuid::try_parse(&uuid).map_or(uuid, |uuid| uuid.to_string())
-        }
-    };
-    if put.schema.to_string().len() > SCHEMA_BYTES {
-        let message = format!("{at}.schema has at most {SCHEMA_BYTES} bytes");
+    check_text(&format!("{at}.uuid"), &uuid, ID_BYTES)?;
+    // A UUID in its canonical form; other texts are kept as they are.
+    let uuid = Uuid::try_parse(&uuid).map_or(uuid, |uuid| uuid.to_string());
+    let schema_bytes = put.schema.to_string().len();
+    if schema_bytes > SCHEMA_BYTES {
+        let message =
+            format!("`{at}.schema` must have at most {SCHEMA_BYTES} bytes, got {schema_bytes}");
         return Err(invalid(message));
     }
-    Schema::compile(&put.schema).map_err(|why| invalid(format!("{at}.schema: {why}")))?;
+    Schema::compile(&put.schema).map_err(|reason| invalid(format!("`{at}.schema`: {reason}")))?;
     let lists = [
         ("startNodes", &put.start_nodes, START_NODES_MAX),
         ("roles", &put.roles, ROLES_MAX),
     ];
-    for (field, list, most) in lists {
+    for (field, list, max) in lists {
         let list = list.as_deref().unwrap_or_default();
-        if list.len() > most {
-            return Err(invalid(format!("{at}.{field} has at most {most}")));
+        if list.len() > max {
+            return Err(too_long(&format!("{at}.{field}"), list.len(), max));
         }
         for (number, one) in list.iter().enumerate() {
             check_text(&format!("{at}.{field}[{number}]"), one, ID_BYTES)?;
@@ -180,8 +173,14 @@ fn completed(put: PutProcess, at: &str, of: (&str, &str)) -> Result<Process, Fau
     })
 }
 
-fn invalid(message: String) -> Fault {
-    Fault::bad_request("invalid_body", message)
+fn too_long(field: &str, len: usize, max: usize) -> ApiError {
+    invalid(format!(
+        "`{field}` must have at most {max} items, got {len}"
+    ))
+}
+
+fn invalid(message: String) -> ApiError {
+    ApiError::new(ErrorCode::InvalidBody, message)
 }
 
 #[cfg(test)]
@@ -189,18 +188,18 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(body: Value) -> Result<Definition, Fault> {
+    fn read(body: Value) -> Result<Definition, ApiError> {
         let put = serde_json::from_value(body).unwrap_or_else(|error| panic!("{error}"));
         let deadline = Instant::now() + CHECK_TIME;
-        Definition::of(put, ("ours", "shop"), deadline)
+        Definition::of(put, "ours", "shop", deadline)
     }
 
-    fn with(process: Value) -> Result<Definition, Fault> {
+    fn with(process: Value) -> Result<Definition, ApiError> {
         read(json!({"status": "COMMITTED", "processes": [process]}))
     }
 
     #[test]
-    fn an_identifier_is_made_once_and_for_all_of_project_app_and_name() {
+    fn the_default_identifier_is_derived_from_project_app_and_name() {
         let process = |name: &str| json!({"name": name, "schema": {}});
         let uuid = |name: &str| with(process(name)).unwrap().processes[0].uuid.clone();
         assert_eq!(uuid("Order"), uuid("Order"));
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_a_400_that_names_the_place() {
+    fn an_invalid_field_is_a_400_that_names_it() {
         let good = json!({"name": "a", "schema": {}});
         for (body, named) in [
             (json!({"status": "", "processes": []}), "status"),
@@ -224,7 +223,10 @@ mod tests {
                 json!({"status": "s", "workspaceId": "", "processes": []}),
                 "workspaceId",
             ),
-            (json!({"status": "s", "processes": [good, good]}), "twice"),
+            (
+                json!({"status": "s", "processes": [good, good]}),
+                "duplicate",
+            ),
             (
                 json!({"status": "s", "processes": vec![good.clone(); 257]}),
                 "256",
@@ -254,10 +256,10 @@ mod tests {
                 "roles",
             ),
         ] {
-            let fault = read(body).unwrap_err();
+            let error = read(body).unwrap_err();
             assert!(
-                fault.status == 400 && fault.message.contains(named),
-                "{named}: {fault:?}"
+                error.status == 400 && error.message.contains(named),
+                "{named}: {error:?}"
             );
         }
         assert!(read(json!({"status": "s", "processes": []})).is_ok());

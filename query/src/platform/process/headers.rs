@@ -1,4 +1,4 @@
-//! The headers that every answer of the start path carries, for front ends in a browser.
+//! CORS and security headers of the start path, for front ends in a browser.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// What the paths of these answers begin with.
+/// Prefix of the paths with these headers.
 const PATHS: &str = "/rtm/api/runtime/";
 /// Origins that can be allowed (X1).
 const ORIGINS_MAX: usize = 100;
@@ -21,35 +21,36 @@ const ALLOWED_METHODS: &str = "GET, PUT, POST, DELETE, PATCH";
 /// A year.
 const TRANSPORT_SECURITY: &str = "max-age=31536000";
 
-/// The origins whose pages may call with credentials, such as `https://front.example`. The first is named to callers
-/// that name none themselves.
+/// Origins whose pages may send requests with credentials, for example `https://front.example`. The first is the answer
+/// to requests without `Origin`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins(Arc<Vec<String>>);
 
 impl Origins {
-    /// Checks them.
-    ///
     /// # Errors
-    /// What is no origin, for a person. `*` is none: browsers refuse it where credentials are sent, and any page could
-    /// act for whoever is signed in.
+    /// The invalid origin. `*` is invalid: browsers reject it for requests with credentials, and any page could act as the
+    /// signed-in user.
     pub fn new(origins: &[String]) -> Result<Self, String> {
         if origins.len() > ORIGINS_MAX {
-            return Err(format!("there are at most {ORIGINS_MAX} origins"));
+            return Err(format!(
+                "at most {ORIGINS_MAX} origins can be allowed, got {}",
+                origins.len()
+            ));
         }
         let read = |origin: &String| {
             is_origin(origin)
                 .then(|| origin.to_ascii_lowercase())
                 .ok_or_else(|| match origin.as_str() {
-                    "*" => "`*` cannot be allowed together with credentials: name the origins".to_owned(),
-                    _ => format!("`{origin}` is no origin: it has to be like \"https://front.example\" or \"http://localhost:4200\", without a path"),
+                    "*" => "`*` cannot be allowed together with credentials; list the origins".to_owned(),
+                    _ => format!("`{origin}` is not an origin such as \"https://front.example\" or \"http://localhost:4200\", without a path"),
                 })
         };
         let origins: Result<Vec<String>, String> = origins.iter().map(read).collect();
         Ok(Self(Arc::new(origins?)))
     }
 
-    /// The origin an answer names: the caller's own if it is allowed; for callers without one the first allowed one, or
-    /// the server's own where none is set.
+    /// The value of `Access-Control-Allow-Origin`: the origin of the request if it is allowed; without one the first
+    /// allowed origin, or the server's own if none is configured.
     fn answered(&self, origin: Option<&str>, host: Option<&str>) -> Option<String> {
         let own = || host.map(|host| format!("http://{host}"));
         let Some(origin) = origin else {
@@ -85,7 +86,7 @@ fn is_origin(text: &str) -> bool {
             .is_some_and(|host| !host.is_empty() && !host.contains('*'))
 }
 
-/// The headers of an answer to a caller with this `Origin` and `Host`.
+/// The headers of a response to a request with this `Origin` and `Host`.
 fn headers(
     origins: &Origins,
     origin: Option<&str>,
@@ -97,7 +98,7 @@ fn headers(
         (ACCESS_CONTROL_ALLOW_HEADERS, fixed(ALLOWED_HEADERS)),
         (ACCESS_CONTROL_ALLOW_METHODS, fixed(ALLOWED_METHODS)),
         (STRICT_TRANSPORT_SECURITY, fixed(TRANSPORT_SECURITY)),
-        // Which one, is for caches to know: both what is packed and what is allowed depend on the request.
+        // Compression and the allowed origin depend on the request.
         (VARY, fixed("Accept-Encoding, Origin")),
         (X_CONTENT_TYPE_OPTIONS, fixed("nosniff")),
         (X_XSS_PROTECTION, fixed("0")),
@@ -109,18 +110,18 @@ fn headers(
     all
 }
 
-/// Whether answers of this path carry the headers.
-pub fn concern(uri: &Uri) -> bool {
+/// Whether responses of this path have the headers.
+pub fn apply_to(uri: &Uri) -> bool {
     uri.path().starts_with(PATHS)
 }
 
-/// Puts the headers on every answer of the start path, whoever answered.
+/// Adds the headers to all responses of the start path, including errors of other layers.
 pub async fn with_headers(
     State(origins): State<Origins>,
     request: Request,
     next: Next,
 ) -> Response {
-    if !concern(request.uri()) {
+    if !apply_to(request.uri()) {
         return next.run(request).await;
     }
     let text = |map: &HeaderMap, name: HeaderName| {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_origins_can_be_allowed_and_never_all_of_them() {
+    fn origins_can_be_allowed_and_a_wildcard_cannot() {
         for good in [
             "https://front.example",
             "http://localhost:4200",
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_that_is_answered() {
+    fn the_allowed_origin_depends_on_the_request() {
         let set = origins(&["https://front.example", "http://localhost:4200"]).unwrap();
         let none = Origins::default();
         let host = Some("10.0.0.7:7070");
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_header_is_there_once_with_the_documented_value() {
+    fn every_header_occurs_once_with_its_documented_value() {
         let all = headers(&Origins::default(), None, Some("h"));
         let value = |name: &str| {
             let values: Vec<&HeaderValue> = all

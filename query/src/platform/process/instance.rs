@@ -1,46 +1,96 @@
-//! Instances that were started: one, and lists.
+//! `/api/platform/process`: process instances.
 
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
-use schemas::fault::Fault;
-use schemas::filter::{instant_ms, invalid_parameter};
+use schemas::api_error::ApiError;
+use schemas::cursor::{self, Position};
+use schemas::filter::invalid_parameter;
 use schemas::run::Instant;
-use serde::Serialize;
+use schemas::timestamp::UnixMs;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::instances::{InstanceQuery, InstanceRecord};
+use store::platform::instances::{InstanceQuery, InstanceRecord};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::Schema;
 use uuid::Uuid;
 
-use super::cursor;
+use super::ProcessState;
 use super::start::Started;
 use crate::access::{Caller, is_one};
-use crate::error::{FaultBody, Refusal};
-use crate::params::{Pairs, PathId};
-use crate::state::QueryState;
+use crate::params::{
+    Limit, Pairs, Param, ProjectParams, Text, Time, any_text, path_params, query_params,
+};
 
-const LIMIT_USUAL: usize = 50;
+const LIMIT_DEFAULT: usize = 50;
 const LIMIT_MAX: usize = 1000;
-/// What a column of times holds: 1900 and 2299.
+/// Range of a time column: 1900 to 2299.
 const TIMES: std::ops::RangeInclusive<i64> = -2_208_988_800_000..=10_413_791_999_999;
 
-/// An instance of a process.
+/// [`Time`] within the range of a column.
+pub(crate) struct ColumnTime;
+
+impl Param for ColumnTime {
+    type Value = UnixMs;
+
+    fn parse(name: &str, text: &str) -> Result<UnixMs, ApiError> {
+        let time_ms = Time::parse(name, text)?;
+        match TIMES.contains(&time_ms) {
+            true => Ok(time_ms),
+            false => Err(invalid_parameter(name, text, "a time from 1900 to 2299")),
+        }
+    }
+
+    fn schema() -> Schema {
+        Time::schema()
+    }
+}
+
+query_params! {
+    pub(crate) struct InstanceParams {
+        /// Application
+        app_id: Text,
+        /// Build
+        build_id: Text,
+        /// Name of the process
+        name: Text,
+        /// Started at or after: ISO 8601, or Unix milliseconds
+        from: ColumnTime,
+        /// Started at or before
+        to: ColumnTime,
+        /// Largest page size, default 50
+        limit: Limit<LIMIT_MAX>,
+        /// `next_cursor` of the previous page, with the same filter
+        cursor: Text,
+        /// One of the projects that the credential reaches
+        project_id: Text,
+    }
+}
+
+path_params! {
+    pub(crate) struct InstancePath {
+        /// UUID of the instance
+        "uuid" uuid: any_text(),
+    }
+}
+
+/// A process instance.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Instance {
-    /// Its project, where the credential reaches several.
+    /// Project; only if the credential reaches several.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     project_id: Option<String>,
     #[serde(flatten)]
     started: Started,
-    /// When it was started.
     #[schema(value_type = String, format = DateTime)]
     started_at: Instant,
-    /// Public identifier of the credential it was started with.
+    /// Public identifier of the credential of the start.
     started_by: String,
-    /// The platform its client named.
+    /// Platform of the client.
     platform: String,
-    /// What it was started with, as it was sent; not in lists.
+    /// Body of the start; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, required = false)]
     input: Option<Box<RawValue>>,
@@ -51,22 +101,22 @@ pub(crate) struct Instance {
 pub(crate) struct InstancePage {
     /// Newest first.
     data: Vec<Instance>,
-    /// For the next page; `null` on the last.
+    /// `cursor` of the next page; `null` on the last.
     #[schema(required)]
     next_cursor: Option<String>,
-    /// Whether there is a next page.
+    /// Whether another page exists.
     has_more: bool,
 }
 
 impl Instance {
-    fn of(mut record: InstanceRecord, names_project: bool) -> Result<Self, Fault> {
+    fn of(mut record: InstanceRecord, names_project: bool) -> Result<Self, ApiError> {
         let project_id = names_project.then(|| record.project_id.clone());
         let input = std::mem::take(&mut record.input);
         let input = match input.as_str() {
             "" => None,
             _ => Some(RawValue::from_string(input).map_err(|_| {
-                tracing::error!("the input of an instance is no JSON");
-                Fault::internal()
+                tracing::error!("the input of an instance is not JSON");
+                ApiError::internal()
             })?),
         };
         Ok(Self {
@@ -80,123 +130,117 @@ impl Instance {
     }
 }
 
-/// One instance of a process
+/// Get a process instance
 #[utoipa::path(
     get,
     path = "/api/platform/process/{uuid}",
     operation_id = "get_process_instance",
     tag = "platform",
     params(
-        ("uuid" = String, Path, description = "The instance"),
-        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches", min_length = 1, max_length = 256),
+                InstancePath, ProjectParams,
     ),
     responses(
-        (status = 200, description = "The instance with its tokens; with its input for whoever may read runs, and for whoever started it", body = Instance),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "The API key lacks the scope `read`, or the project is another", body = FaultBody),
-        (status = 404, description = "There is no such instance, or none that the credential reaches", body = FaultBody),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The database is away or busy", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "The instance with its tokens. Its input is included for callers who may read runs, and for the caller who started it", body = Instance),
+        errors::AnyOf<(errors::Common, errors::NotFound)>,
     ),
     security(("bearer" = []))
 )]
 pub(crate) async fn one(
-    State(state): State<QueryState>,
+    State(state): State<ProcessState>,
     caller: Caller,
-    PathId(uuid): PathId,
+    InstancePath { uuid }: InstancePath,
     pairs: Pairs,
-) -> Result<Json<Instance>, Refusal> {
-    let [project_id] = pairs.only(["project_id"])?;
-    let projects = caller.reached(project_id)?;
-    let instances = &state.starts().instances;
-    // Written in any way; what is none is found nowhere.
+) -> Result<Json<Instance>, ErrorResponse> {
+    let ProjectParams { project_id } = ProjectParams::read(&pairs)?;
+    let projects = caller.reachable(project_id.as_deref())?;
+    let instances = &state.runtime.starts.instances;
+    // Any spelling of a UUID.
     let uuid = Uuid::try_parse(&uuid).map_or(uuid, |uuid| uuid.to_string());
     let Some(mut found) = instances.one(&projects, None, &uuid).await? else {
-        let message = "there is no such instance, or it is not yours to see";
-        return Err(Fault::not_found(message).into());
+        return Err(ApiError::not_found("process instance not found").into());
     };
-    // Whoever may only start sees what they started themselves.
-    if !caller.sees_content() && found.started_by != caller.starter() {
+    // A caller with the role `starter` only reads the input of own starts.
+    if !caller.reads_content() && found.started_by != caller.starter() {
         found.input.clear();
     }
     Ok(Json(Instance::of(found, !is_one(&projects))?))
 }
 
-/// List instances of processes
+/// Position in the list of instances.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct InstancePosition {
+    /// Start of the last instance.
+    pub(crate) started_at_ms: UnixMs,
+    pub(crate) uuid: String,
+}
+
+impl Position for InstancePosition {
+    const LIST: u8 = 3;
+}
+
+/// List process instances
 ///
-/// Newest first, without their input. Pages go on with `cursor`: no instance twice.
+/// Newest first, without input. `cursor` continues after a page without duplicates.
 #[utoipa::path(
     get,
     path = "/api/platform/process",
     operation_id = "list_process_instances",
     tag = "platform",
     params(
-        ("app_id" = Option<String>, Query, description = "Application", min_length = 1, max_length = 256),
-        ("build_id" = Option<String>, Query, description = "Build", min_length = 1, max_length = 256),
-        ("name" = Option<String>, Query, description = "Name of the process", min_length = 1, max_length = 256),
-        ("from" = Option<String>, Query, description = "Started then or later: ISO 8601, or Unix milliseconds"),
-        ("to" = Option<String>, Query, description = "Started then or earlier"),
-        ("limit" = Option<u32>, Query, description = "Instances on the page, 50 unless given", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before, with the same filter", min_length = 1, max_length = 256),
-        ("project_id" = Option<String>, Query, description = "One of the projects the credential reaches", min_length = 1, max_length = 256),
+                InstanceParams,
     ),
     responses(
         (status = 200, description = "A page", body = InstancePage),
-        (status = 400, description = "An unknown parameter, or a value that cannot be meant", body = FaultBody),
-        (status = 401, description = "No credential, or one that is not known", body = FaultBody),
-        (status = 403, description = "The API key lacks the scope `read`, or the project is another", body = FaultBody),
-        (status = 500, description = "The server failed", body = FaultBody),
-        (status = 503, description = "The database is away or busy, or the question took too long", body = FaultBody,
-            headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::AnyOf<(errors::Common, errors::Paged)>,
     ),
     security(("bearer" = []))
 )]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(state): State<ProcessState>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<Json<InstancePage>, Refusal> {
-    let names = [
-        "app_id",
-        "build_id",
-        "name",
-        "from",
-        "to",
-        "limit",
-        "cursor",
-        "project_id",
-    ];
-    let given = pairs.only(names)?;
-    let [app_id, build_id, name, from, to, limit, cursor, project_id] = given;
-    let projects = caller.reached(project_id)?;
-    let filter = [app_id, build_id, name, from, to, project_id].map(Option::unwrap_or_default);
-    let limit = limit.map_or(Ok(LIMIT_USUAL), limit_of)?;
-    let from_ms = from.map(|text| time("from", text)).transpose()?;
-    let to_ms = to.map(|text| time("to", text)).transpose()?;
-    if let (Some(from_ms), Some(to_ms)) = (from_ms, to_ms)
+) -> Result<Json<InstancePage>, ErrorResponse> {
+    let filter = ["app_id", "build_id", "name", "from", "to", "project_id"];
+    let filter = filter.map(|name| pairs.get(name).unwrap_or_default());
+    let fingerprint = cursor::fingerprint(&filter);
+    let params = InstanceParams::read(&pairs)?;
+    let projects = caller.reachable(params.project_id.as_deref())?;
+    let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
+    if let (Some(from_ms), Some(to_ms)) = (params.from, params.to)
         && from_ms > to_ms
     {
         let allowed = "not later than `to`";
-        return Err(invalid_parameter("from", from.unwrap_or_default(), allowed).into());
+        return Err(invalid_parameter("from", filter[3], allowed).into());
     }
     let query = InstanceQuery {
-        app_id: app_id.map(str::to_owned),
-        build_id: build_id.map(str::to_owned),
-        process: name.map(str::to_owned),
-        from_ms,
-        to_ms,
-        after: cursor
-            .map(|text| cursor::decode(text, &filter))
-            .transpose()?,
+        app_id: params.app_id,
+        build_id: params.build_id,
+        process: params.name,
+        from_ms: params.from,
+        to_ms: params.to,
+        after: params
+            .cursor
+            .map(|text| cursor::decode::<InstancePosition>(&text, fingerprint))
+            .transpose()?
+            .map(|position| (position.started_at_ms, position.uuid)),
         limit: limit + 1,
     };
-    let mut found = state.starts().instances.list(&projects, &query).await?;
+    let mut found = state
+        .runtime
+        .starts
+        .instances
+        .list(&projects, &query)
+        .await?;
     let has_more = found.len() > limit;
     found.truncate(limit);
     let last = found.last().filter(|_| has_more);
-    let next_cursor = last.map(|last| cursor::encode((last.started_at, &last.uuid), &filter));
+    let next_cursor = last.map(|last| {
+        let position = InstancePosition {
+            started_at_ms: last.started_at,
+            uuid: last.uuid.clone(),
+        };
+        cursor::encode(&position, fingerprint)
+    });
     let names_project = !is_one(&projects);
     let data = found
         .into_iter()
@@ -206,26 +250,4 @@ pub(crate) async fn list(
         next_cursor,
         has_more,
     }))
-}
-
-fn limit_of(text: &str) -> Result<usize, Fault> {
-    let limit = text
-        .parse()
-        .ok()
-        .filter(|limit| (1..=LIMIT_MAX).contains(limit));
-    limit.ok_or_else(|| {
-        invalid_parameter(
-            "limit",
-            text,
-            &format!("a whole number from 1 to {LIMIT_MAX}"),
-        )
-    })
-}
-
-fn time(name: &str, text: &str) -> Result<i64, Fault> {
-    let time_ms = instant_ms(text).filter(|time_ms| TIMES.contains(time_ms));
-    time_ms.ok_or_else(|| {
-        let allowed = "an ISO 8601 time such as 2026-11-20T10:00:00.000Z";
-        invalid_parameter(name, text, allowed)
-    })
 }

@@ -1,4 +1,4 @@
-//! The builds that processes are started in, with what was compiled of them: a start costs no question to the database.
+//! Cached builds with their compiled schemas, so that a start does not query the database.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,43 +8,47 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use schemas::control::CacheReport;
 use store::StoreError;
-use store::builds::{BuildRecord, Builds};
-use store::filter_sql::Projects;
+use store::platform::builds::{BuildRecord, Builds as StoredBuilds};
+use store::reads::filter_sql::Projects;
 
 use super::definition::{Definition, Process};
 use super::schema::Schema;
 
-/// Bytes of builds that are kept, nearly (X1). The least used go.
-const KEPT_BYTES: u64 = 64 << 20;
-/// What a compiled schema takes, against its text.
+/// Approximate bound on the cache in bytes (X1).
+const CACHE_BYTES: u64 = 64 << 20;
+/// Size of a compiled schema relative to its text.
 const COMPILED_FACTOR: usize = 8;
 
-/// The builds of an app and id, one of each project that has it.
-pub(super) type Pair = Arc<Vec<Ready>>;
+/// The builds with the same app and id, one per project.
+pub(super) type Builds = Arc<Vec<CachedBuild>>;
 
-/// What was known, of which app and build, in which projects.
-type Key = (u64, String, String, Option<Vec<String>>);
+#[derive(PartialEq, Eq, Hash)]
+struct CacheKey {
+    /// Of the stored builds: entries of an old generation are not used any more.
+    generation: u64,
+    app_id: String,
+    build_id: String,
+    /// The reachable projects; `None` for all.
+    projects: Option<Vec<String>>,
+}
 
-/// The builds of this process of the deployment.
 pub(crate) struct Registry {
-    pub(super) builds: Builds,
-    known: Cache<Key, Pair>,
+    pub(super) stored: StoredBuilds,
+    cached: Cache<CacheKey, Builds>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-/// A build whose processes can be started.
-pub(super) struct Ready {
+pub(super) struct CachedBuild {
     pub(super) project_id: String,
     pub(super) status: String,
     pub(super) parent_app_id: Option<String>,
     pub(super) root_app_id: Option<String>,
-    processes: HashMap<String, Arc<ReadyProcess>>,
+    processes: HashMap<String, Arc<CachedProcess>>,
     bytes: usize,
 }
 
-/// A process that can be started.
-pub(super) struct ReadyProcess {
+pub(super) struct CachedProcess {
     pub(super) uuid: String,
     pub(super) start_nodes: Vec<String>,
     pub(super) roles: Vec<String>,
@@ -53,19 +57,19 @@ pub(super) struct ReadyProcess {
 }
 
 impl Registry {
-    pub(crate) fn new(builds: Builds) -> Self {
-        let bytes = |(_, app_id, build_id, projects): &Key, pair: &Pair| {
-            let projects = projects.iter().flatten().map(|one| one.len() + 24);
-            let key = app_id.len() + build_id.len() + projects.sum::<usize>();
-            let builds: usize = pair.iter().map(|build| build.bytes).sum();
+    pub(crate) fn new(stored: StoredBuilds) -> Self {
+        let bytes = |key: &CacheKey, builds: &Builds| {
+            let projects = key.projects.iter().flatten().map(|one| one.len() + 24);
+            let key = key.app_id.len() + key.build_id.len() + projects.sum::<usize>();
+            let builds: usize = builds.iter().map(|build| build.bytes).sum();
             u32::try_from(key + builds).unwrap_or(u32::MAX)
         };
         Self {
-            builds,
-            known: Cache::builder()
-                .max_capacity(KEPT_BYTES)
+            stored,
+            cached: Cache::builder()
+                .max_capacity(CACHE_BYTES)
                 .weigher(bytes)
-                // Those kept under a number that nobody asks for any more go first.
+                // Evicts entries of old generations first.
                 .eviction_policy(EvictionPolicy::lru())
                 .build(),
             hits: AtomicU64::new(0),
@@ -73,55 +77,57 @@ impl Registry {
         }
     }
 
-    /// The builds of this app and id in these projects. One that is not there is asked for each time: it is known as
-    /// soon as it is registered, wherever that was.
-    pub(super) async fn pair(
+    /// The builds with this app and id in these projects. A missing build is not cached, so that it is found as soon as it
+    /// is registered on any server.
+    pub(super) async fn builds(
         &self,
         app_id: &str,
         build_id: &str,
         projects: &Projects,
-    ) -> Result<Pair, StoreError> {
-        let within = match projects {
-            Projects::All => None,
-            Projects::Only(projects) => Some(projects.clone()),
+    ) -> Result<Builds, StoreError> {
+        let key = CacheKey {
+            generation: self.stored.generation(),
+            app_id: app_id.to_owned(),
+            build_id: build_id.to_owned(),
+            projects: match projects {
+                Projects::All => None,
+                Projects::Only(projects) => Some(projects.clone()),
+            },
         };
-        let generation = self.builds.generation();
-        let key = (generation, app_id.to_owned(), build_id.to_owned(), within);
-        if let Some(pair) = self.known.get(&key) {
+        if let Some(builds) = self.cached.get(&key) {
             self.hits.fetch_add(1, Ordering::Relaxed);
-            return Ok(pair);
+            return Ok(builds);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        let found = self.builds.of_pair(app_id, build_id, projects).await?;
-        let pair: Pair = Arc::new(found.iter().map(Ready::of).collect::<Result<_, _>>()?);
-        if !pair.is_empty() {
-            self.known.insert(key, pair.clone());
+        let found = self.stored.of_pair(app_id, build_id, projects).await?;
+        let builds = found.iter().map(CachedBuild::of);
+        let builds: Builds = Arc::new(builds.collect::<Result<_, _>>()?);
+        if !builds.is_empty() {
+            self.cached.insert(key, builds.clone());
         }
-        Ok(pair)
+        Ok(builds)
     }
 
-    /// Forgets everything; the next starts ask the database. What is being read now is kept under a number that nobody
-    /// asks for any more.
+    /// Evicts all builds. A read that is running now is cached under an old generation.
     pub(crate) fn clear(&self) {
-        self.builds.heard();
-        self.known.invalidate_all();
+        self.stored.heard();
+        self.cached.invalidate_all();
     }
 
-    /// How it is doing.
     pub(crate) fn report(&self) -> CacheReport {
-        self.known.run_pending_tasks();
+        self.cached.run_pending_tasks();
         CacheReport {
             name: "builds".to_owned(),
-            entries: self.known.entry_count(),
-            used_bytes: self.known.weighted_size(),
-            max_bytes: KEPT_BYTES,
+            entries: self.cached.entry_count(),
+            used_bytes: self.cached.weighted_size(),
+            max_bytes: CACHE_BYTES,
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
         }
     }
 }
 
-impl Ready {
+impl CachedBuild {
     fn of(record: &BuildRecord) -> Result<Self, StoreError> {
         let definition: Definition = serde_json::from_str(&record.definition)
             .map_err(|error| StoreError::Shape(format!("a build: {error}")))?;
@@ -133,14 +139,14 @@ impl Ready {
                 start_nodes,
                 roles,
             } = process;
-            let ready = ReadyProcess {
+            let cached = CachedProcess {
                 uuid,
                 start_nodes,
                 roles,
                 schema,
                 compiled: OnceLock::new(),
             };
-            (name, Arc::new(ready))
+            (name, Arc::new(cached))
         });
         Ok(Self {
             project_id: record.project_id.clone(),
@@ -152,17 +158,16 @@ impl Ready {
         })
     }
 
-    /// The process of this name.
-    pub(super) fn process(&self, name: &str) -> Option<&Arc<ReadyProcess>> {
+    pub(super) fn process(&self, name: &str) -> Option<&Arc<CachedProcess>> {
         self.processes.get(name)
     }
 }
 
-impl ReadyProcess {
-    /// Its schema, compiled at the first call: on a thread of [`super::checks`].
+impl CachedProcess {
+    /// The schema, compiled at the first call: call it on a thread of [`super::checks`].
     ///
     /// # Errors
-    /// It cannot be compiled, though it could when it was registered, or it was registered before there were bounds.
+    /// Why it cannot be compiled: it was registered by a version with other bounds.
     pub(super) fn schema(&self) -> Result<&Schema, &str> {
         let compiled = self.compiled.get_or_init(|| Schema::compile(&self.schema));
         compiled.as_ref().map_err(String::as_str)

@@ -1,8 +1,8 @@
-//! The JSON Schema of a process's input: compiled once, and every violation named.
+//! Validation of process inputs against JSON Schemas.
 //!
-//! Whoever registers a schema decides what a check of it costs. What it asks of one value is bounded before it is
-//! compiled ([`bounds`]), and what it asks of all parts of an input while it is checked ([`metered`]). Both take longer
-//! than a thread that serves requests may be held up: call them on one of [`super::checks`].
+//! Schemas of users decide the cost of a validation. Checks of one value are bounded before a schema is compiled
+//! ([`bounds`]), and checks of all parts of an input during the validation ([`metered`]). Both would block a thread that
+//! serves requests: call them on a thread of [`super::checks`].
 
 mod bounds;
 mod metered;
@@ -15,18 +15,18 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Violations that are named: enough to mend a form in one go (X1).
+/// Violations in an answer: enough to correct a form at once (X1).
 pub(super) const VIOLATIONS_MAX: usize = 100;
-/// Characters of one message or path: a path of a deep value, or a list of what is allowed (X1).
+/// Characters of one message or path (X1).
 const TEXT_CHARS: usize = 500;
 /// Bytes of a compiled pattern.
 const PATTERN_BYTES: usize = 256 << 10;
-/// Steps back in matching one pattern: patterns that need more are for doing harm.
+/// Backtracking steps of one pattern: only malicious patterns need more.
 const BACKTRACKS: usize = 100_000;
 
-/// Looks at an input or a part of it in one check: 512 KiB of numbers in an array take 800,000 (X1).
+/// Accesses to an input or a part of it: 512 KiB of numbers in an array take 800,000 (X1).
 const STEPS: u64 = 2_000_000;
-/// Bytes of the violations of one check, and of the values that they quote (X1).
+/// Bytes of the violations of one validation and the values that they quote (X1).
 const REPORT_BYTES: usize = 128 << 20;
 
 pub(super) use metered::Exceeded;
@@ -34,28 +34,28 @@ pub(super) use metered::Exceeded;
 /// A compiled schema.
 pub(super) struct Schema(Validator<Metered>);
 
-/// What of an input does not conform.
+/// A part of the body that does not conform to the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Violation {
-    /// Where in the body, as a JSON pointer; empty for the body itself.
+    /// JSON pointer into the body; empty for the body itself.
     #[schema(example = "/order/items/0/count")]
     path: String,
-    /// What is wrong with it. Values of the body are not repeated.
+    /// The violated rule, without values of the body.
     message: String,
-    /// Which part of the schema says so, as a JSON pointer.
+    /// JSON pointer into the schema.
     schema_path: String,
 }
 
 impl Schema {
-    /// Compiles a schema. One that refers to anything outside of itself is refused.
+    /// Compiles a schema that does not refer to other documents.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    /// The violated rule.
     pub(super) fn compile(schema: &Value) -> Result<Self, String> {
-        // `true` and `false` are schemas too, of processes that take anything or that nobody can start.
+        // `true` and `false` are schemas too, but a process with them is a mistake.
         if !schema.is_object() {
-            return Err("a schema has to be an object".to_owned());
+            return Err("a schema must be an object".to_owned());
         }
         bounds::check(schema)?;
         let patterns = PatternOptions::fancy_regex()
@@ -63,7 +63,7 @@ impl Schema {
             .size_limit(PATTERN_BYTES);
         let compiled = jsonschema::options_for::<Metered>()
             .with_pattern_options(patterns)
-            .with_retriever(Nothing)
+            .with_retriever(NoRetriever)
             .build(schema);
         match compiled {
             Ok(validator) => Ok(Self(validator)),
@@ -75,15 +75,13 @@ impl Schema {
         }
     }
 
-    /// What does not conform, at most [`VIOLATIONS_MAX`], and whether there is more.
-    ///
     /// # Errors
-    /// The limit that the check reached before its end.
+    /// The limit that the validation exceeded.
     pub(super) fn violations(
         &self,
         value: &Value,
         deadline: Instant,
-    ) -> Result<(Vec<Violation>, bool), Exceeded> {
+    ) -> Result<Violations, Exceeded> {
         let limits = Limits {
             steps: STEPS,
             report_bytes: REPORT_BYTES,
@@ -92,18 +90,31 @@ impl Schema {
         let all = metered::within(limits, || {
             let mut errors = self.0.iter_errors(Counted(value));
             let violations = errors.by_ref().take(VIOLATIONS_MAX);
-            let violations: Vec<Violation> = violations.map(|one| Violation::of(&one)).collect();
-            (violations, errors.next().is_some())
+            let listed = violations.map(|one| Violation::of(&one)).collect();
+            Violations {
+                listed,
+                has_more: errors.next().is_some(),
+            }
         });
         match all {
-            // More than can be held: the first one alone.
+            // More than fit in memory: only the first one.
             Err(Exceeded::Report) => metered::within(limits, || {
                 let first = self.0.validate(Counted(value)).err();
-                (first.iter().map(Violation::of).collect(), true)
+                Violations {
+                    listed: first.iter().map(Violation::of).collect(),
+                    has_more: true,
+                }
             }),
             all => all,
         }
     }
+}
+
+/// The first violations of an input, at most [`VIOLATIONS_MAX`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Violations {
+    pub(super) listed: Vec<Violation>,
+    pub(super) has_more: bool,
 }
 
 impl Violation {
@@ -116,15 +127,15 @@ impl Violation {
     }
 }
 
-/// Fetches nothing from anywhere.
-struct Nothing;
+/// Rejects references to other documents.
+struct NoRetriever;
 
-impl jsonschema::Retrieve for Nothing {
+impl jsonschema::Retrieve for NoRetriever {
     fn retrieve(
         &self,
         _: &jsonschema::Uri<String>,
     ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err("a schema may not refer to other documents".into())
+        Err("a schema must not refer to other documents".into())
     }
 }
 

@@ -1,38 +1,39 @@
-//! A report beside the one before it: pure.
+//! Compares a report with the previous one. Pure.
 //!
-//! Configuration is what somebody sets: names, versions, addresses, capabilities, kinds, bounds. How something is, and
-//! how many brokers, topics or buckets answer just now, is not.
+//! Only configuration counts as a change: names, versions, addresses, capabilities, kinds, bounds; not health, and not
+//! the number of brokers, topics or buckets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{HealthStatus, ScanReport, ServiceRecord, UNKNOWN};
 use super::settings::TIER_KEYS;
 
-/// What is otherwise than before.
+/// Differences to the previous report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Comparison {
-    /// Keys of services that were not there.
+    /// Keys of new services.
     pub(crate) new_services: Vec<String>,
-    /// What is set otherwise, one entry each.
     pub(crate) changes: Vec<Change>,
 }
 
-/// One thing that is set otherwise.
+/// A changed setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Key of the service or the system.
+    /// Key of the service or system.
     pub(crate) key: String,
-    /// What of it, such as `version`; `None` for a service that is gone.
+    /// The field, for example `version`; `None` for a removed service.
     pub(crate) what: Option<&'static str>,
-    /// What it was.
     pub(crate) from: String,
-    /// What it is.
     pub(crate) to: String,
 }
 
-/// Lets what does not tell its version now keep the one it told last, so that its silence is no change and its return
-/// with another version is one. Services in `told` said it themselves, well or not: theirs is true.
-pub(crate) fn keep_versions(before: &ScanReport, now: &mut ScanReport, told: &BTreeSet<String>) {
+/// An unhealthy system without a version in its response keeps its last known version, so that an outage is not a change
+/// of version and a new version after it is. Services in `with_version` have reported their version.
+pub(crate) fn keep_versions(
+    before: &ScanReport,
+    now: &mut ScanReport,
+    with_version: &BTreeSet<String>,
+) {
     let keep = |(status, is_told): (HealthStatus, bool), version: &mut String, known: &str| {
         if status == HealthStatus::Unhealthy && !is_told && known != UNKNOWN {
             known.clone_into(version);
@@ -44,7 +45,7 @@ pub(crate) fn keep_versions(before: &ScanReport, now: &mut ScanReport, told: &BT
         };
         let is_told = match is_tier(key) {
             true => service.version != UNKNOWN,
-            false => told.contains(key),
+            false => with_version.contains(key),
         };
         if known.endpoint == service.endpoint || is_tier(key) {
             let how = (service.status, is_told);
@@ -62,13 +63,12 @@ pub(crate) fn keep_versions(before: &ScanReport, now: &mut ScanReport, told: &BT
     }
 }
 
-/// Compares a report with the one before it.
 pub(crate) fn compare(before: &ScanReport, now: &ScanReport) -> Comparison {
     let is_new = |key: &&String| !before.services.contains_key(*key);
     let mut changes = Vec::new();
     for (key, was) in &before.services {
         match now.services.get(key) {
-            Some(is) => of_service(key, was, is, &mut changes),
+            Some(is) => compare_service(key, was, is, &mut changes),
             None => changes.push(Change {
                 key: key.clone(),
                 what: None,
@@ -79,9 +79,12 @@ pub(crate) fn compare(before: &ScanReport, now: &ScanReport) -> Comparison {
     }
     let (was, is) = (&before.infrastructure, &now.infrastructure);
     let max = |report: &ScanReport| report.infrastructure.database.connections.max.to_string();
-    let (was_outside, is_outside) = (&before.external_integrations, &now.external_integrations);
-    let provider = (&was_outside.auth_provider, &is_outside.auth_provider);
-    let storage = (&was_outside.document_storage, &is_outside.document_storage);
+    let (was_external, is_external) = (&before.external_integrations, &now.external_integrations);
+    let provider = (&was_external.auth_provider, &is_external.auth_provider);
+    let storage = (
+        &was_external.document_storage,
+        &is_external.document_storage,
+    );
     for (key, what, from, to) in [
         ("database", "type", &was.database.kind, &is.database.kind),
         (
@@ -138,10 +141,10 @@ pub(crate) fn compare(before: &ScanReport, now: &ScanReport) -> Comparison {
     }
 }
 
-fn of_service(key: &str, was: &ServiceRecord, is: &ServiceRecord, changes: &mut Vec<Change>) {
+fn compare_service(key: &str, was: &ServiceRecord, is: &ServiceRecord, changes: &mut Vec<Change>) {
     note(changes, key, "name", &was.name, &is.name);
     note(changes, key, "version", &was.version, &is.version);
-    // Which process of a tier answers is not set by anybody.
+    // Which process of a tier answers is not a setting.
     if !is_tier(key) {
         note(changes, key, "endpoint", &was.endpoint, &is.endpoint);
     }
@@ -153,10 +156,10 @@ fn of_service(key: &str, was: &ServiceRecord, is: &ServiceRecord, changes: &mut 
     note(changes, key, "capabilities", &list(was), &list(is));
 }
 
-/// Adds a change if there is one. A version that was or is not known has not changed: nobody knows.
+/// Adds a change if the values differ. An unknown version is not a change.
 fn note(changes: &mut Vec<Change>, key: &str, what: &'static str, from: &str, to: &str) {
-    let nobody_knows = what == "version" && [from, to].contains(&UNKNOWN);
-    if from != to && !nobody_knows {
+    let is_unknown = what == "version" && [from, to].contains(&UNKNOWN);
+    if from != to && !is_unknown {
         changes.push(Change {
             key: key.to_owned(),
             what: Some(what),
@@ -170,7 +173,7 @@ fn is_tier(key: &str) -> bool {
     TIER_KEYS.contains(&key)
 }
 
-/// What is unhealthy, and the time of the first of the scans in a row that found it so.
+/// The unhealthy systems, with the time of the first of consecutive scans that found them unhealthy.
 pub(crate) fn unhealthy_since(
     before: &BTreeMap<String, String>,
     now: &ScanReport,
@@ -196,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn services_that_come_are_new_and_those_that_go_are_a_change() {
+    fn added_services_are_new_and_removed_services_are_a_change() {
         let found = compare(&report(&["a", "b"]), &report(&["b", "c", "d"]));
         assert_eq!(found.new_services, ["c", "d"]);
         assert_eq!(whats(&found), [("a", None)]);
     }
 
     #[test]
-    fn what_is_set_counts_field_by_field_and_how_it_is_does_not() {
+    fn settings_are_compared_by_field_and_health_is_not() {
         let before = report(&["a", "b", "spindleQuery"]);
         let mut now = before.clone();
         now.services.insert(
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_returns_with_another_version_changed_however_long_it_was_away() {
+    fn a_new_version_after_an_outage_is_a_change() {
         let first = report(&["a"]);
         let mut down = first.clone();
         for version in ["unknown", "configured"] {
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unhealthy_and_tells_its_version_is_believed() {
+    fn the_version_of_an_unhealthy_service_is_used_if_it_reports_one() {
         let first = report(&["a", "spindleQuery"]);
         let mut now = first.clone();
         for service in now.services.values_mut() {
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_scan_that_found_it_down_is_remembered_until_it_is_up() {
+    fn the_first_unhealthy_scan_is_kept_until_the_system_is_healthy() {
         let mut first = report(&["a", "b"]);
         first.services.get_mut("a").unwrap().status = HealthStatus::Unhealthy;
         let since = unhealthy_since(&BTreeMap::new(), &first);
@@ -303,7 +306,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_changes_between_a_report_and_itself_and_new_and_gone_mirror_each_other(
+        fn a_report_equals_itself_and_added_services_are_removed_in_reverse(
             before in proptest::collection::btree_set("[a-e]", 0..5),
             now in proptest::collection::btree_set("[a-e]", 0..5),
         ) {

@@ -1,10 +1,10 @@
-//! One piece of work at a time, shared by everyone who asks for it meanwhile.
+//! Single flight: concurrent callers share one execution.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-/// Work under way, if any. It goes on in a task of its own, so that whoever goes away cancels it for nobody.
+/// The running execution, if any. It runs in its own task, so that no caller cancels it.
 pub(crate) struct Flight<T> {
     current: Mutex<Option<watch::Receiver<Option<T>>>>,
 }
@@ -18,8 +18,7 @@ impl<T> Default for Flight<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Flight<T> {
-    /// The outcome of the work under way, or of this one, which is begun if there is none. `None` when the work
-    /// ended without an outcome, which is a panic.
+    /// The outcome of the running execution, or of `work` if none is running. `None` when it panicked.
     pub(crate) async fn join<W>(&self, work: impl FnOnce() -> W) -> Option<T>
     where
         W: Future<Output = T> + Send + 'static,
@@ -34,11 +33,11 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         W: Future<Output = T> + Send + 'static,
     {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        // One whose sender is gone is over, with an outcome or without.
-        let under_way = current
+        // An execution whose sender is dropped has ended, with an outcome or without.
+        let running = current
             .as_ref()
             .filter(|outcome| outcome.borrow().is_none() && outcome.has_changed().is_ok());
-        if let Some(outcome) = under_way {
+        if let Some(outcome) = running {
             return outcome.clone();
         }
         let (sender, receiver) = watch::channel(None);
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn those_who_ask_meanwhile_share_one_and_later_ones_get_another() {
+    async fn concurrent_callers_share_one_execution_and_later_ones_start_another() {
         let flight: Arc<Flight<u32>> = Arc::default();
         let (begun, go) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
         let ask = || {
@@ -76,7 +75,7 @@ mod tests {
                 flight.join(work).await
             }
         };
-        // The one who began goes away.
+        // The first caller disconnects.
         {
             let mut first = std::pin::pin!(ask());
             assert!(futures::poll!(first.as_mut()).is_pending());
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_fails_altogether_is_told_and_the_next_begins_anew() {
+    async fn after_a_panic_the_next_call_starts_another_execution() {
         let flight: Flight<u32> = Flight::default();
         let outcome = flight.join(|| async { panic!("on purpose") }).await;
         assert_eq!(outcome, None);

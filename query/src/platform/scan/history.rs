@@ -1,94 +1,116 @@
-//! The scans before: a list and one of them.
+//! `/api/platform/scan`: stored scans.
 
+use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
-use schemas::fault::Fault;
-use schemas::filter::invalid_parameter;
-use schemas::timestamp::to_text;
-use serde::Serialize;
-use store::scans::{SCANS_LISTED_MAX, Scan, ScanPlace};
+use schemas::api_error::ApiError;
+use schemas::cursor::{self, Position};
+use schemas::timestamp::{UnixMs, to_text};
+use serde::{Deserialize, Serialize};
+use store::Store;
+use store::platform::scans::{SCANS_LISTED_MAX, Scan, ScanPlace};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::operator;
 use super::report::{ScanDigest, ScanReport};
 use crate::access::Caller;
-use crate::error::{FaultBody, Refusal};
-use crate::params::{Pairs, PathId};
-use crate::state::QueryState;
+use crate::params::{IdPath, Limit, Pairs, Text, query_params};
 
-/// Scans in a page that asks for no other number.
+query_params! {
+    pub(crate) struct ScanListParams {
+        /// Largest page size, default 20
+        limit: Limit<SCANS_LISTED_MAX>,
+        /// `next_cursor` of the previous page
+        cursor: Text,
+    }
+}
+
+/// Default page size.
 const SCANS_LISTED: usize = 20;
 
 /// A scan in a list.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScanEntry {
-    /// Its id.
     id: String,
-    /// When it was over.
+    /// When it was completed.
     #[schema(format = DateTime)]
     scan_timestamp: String,
-    /// Who asked for it.
+    /// Who requested it.
     scanned_by: String,
     #[serde(flatten)]
     digest: ScanDigest,
 }
 
-/// Scans.
+/// A page of scans.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ScanList {
     /// Newest first.
     data: Vec<ScanEntry>,
-    /// Where the next page begins; null at the end.
+    /// `cursor` of the next page; null on the last.
     next_cursor: Option<String>,
-    /// Whether there is another page.
+    /// Whether another page exists.
     has_more: bool,
 }
 
-/// A scan with its report.
+/// Position in the list of scans.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ScanPosition {
+    /// When the last scan was completed.
+    pub(crate) scanned_at_ms: UnixMs,
+    pub(crate) scan_id: String,
+}
+
+impl Position for ScanPosition {
+    const LIST: u8 = 4;
+}
+
+/// A stored scan.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScanFound {
-    /// Its id.
     id: String,
-    /// Who asked for it.
+    /// Who requested it.
     scanned_by: String,
-    /// The report, as it was answered.
     report: ScanReport,
 }
 
 /// List scans of the platform
 ///
-/// They are kept for 90 days.
+/// Scans are stored for 90 days.
 #[utoipa::path(get, path = "/api/platform/scan", operation_id = "list_scans", tag = "platform",
-    params(
-        ("limit" = Option<u32>, Query, description = "Scans in a page, 20 unless given", minimum = 1, maximum = 100),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before", pattern = "^[0-9]{1,14}_[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"),
-    ),
+    params(ScanListParams),
     responses(
-        (status = 200, description = "The newest first", body = ScanList),
-        (status = 400, description = "An unknown parameter, or a bad value", body = FaultBody),
-        (status = 401, description = "No token, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `operator` or `admin`", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        (status = 200, description = "Newest first", body = ScanList),
+        errors::AnyOf<(errors::Common, errors::Paged)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn list(
-    State(state): State<QueryState>,
+    State(store): State<Store>,
     caller: Caller,
     pairs: Pairs,
-) -> Result<Json<ScanList>, Refusal> {
-    operator(&caller)?;
-    let [limit, cursor] = pairs.only(["limit", "cursor"])?;
-    let limit = limit.map_or(Ok(SCANS_LISTED), read_limit)?;
-    let before = cursor.map(read_cursor).transpose()?;
-    // One more than is shown says whether there is another page.
-    let mut scans = state.store().scans(before.as_ref(), limit + 1).await?;
+) -> Result<Json<ScanList>, ErrorResponse> {
+    caller.operates()?;
+    let ScanListParams { limit, cursor } = ScanListParams::read(&pairs)?;
+    let limit = limit.unwrap_or(SCANS_LISTED);
+    let fingerprint = cursor::fingerprint(&[]);
+    let before = cursor.map(|text| cursor::decode::<ScanPosition>(&text, fingerprint));
+    let before = before.transpose()?.map(|position| ScanPlace {
+        scanned_at: position.scanned_at_ms,
+        scan_id: position.scan_id,
+    });
+    // One more determines whether another page exists.
+    let mut scans = store.scans(before.as_ref(), limit + 1).await?;
     let has_more = scans.len() > limit;
     scans.truncate(limit);
     let last = scans.last().filter(|_| has_more);
-    let next_cursor = last.map(|scan| format!("{}_{}", scan.scanned_at, scan.scan_id));
+    let next_cursor = last.map(|scan| {
+        let position = ScanPosition {
+            scanned_at_ms: scan.scanned_at,
+            scan_id: scan.scan_id.clone(),
+        };
+        cursor::encode(&position, fingerprint)
+    });
     Ok(Json(ScanList {
         data: scans.into_iter().map(entry).collect(),
         next_cursor,
@@ -96,34 +118,30 @@ pub(crate) async fn list(
     }))
 }
 
-/// One scan of the platform
+/// Get a scan of the platform
 #[utoipa::path(get, path = "/api/platform/scan/{id}", operation_id = "get_scan", tag = "platform",
-    params(("id" = String, Path, description = "Identifier of the scan")),
+    params(IdPath),
     responses(
         (status = 200, description = "The scan with its report", body = ScanFound),
-        (status = 400, description = "An unknown parameter", body = FaultBody),
-        (status = 401, description = "No token, or one that is not known", body = FaultBody),
-        (status = 403, description = "Not a token with the role `operator` or `admin`", body = FaultBody),
-        (status = 404, description = "There is no such scan (any more)", body = FaultBody),
-        (status = 503, description = "The database is away", body = FaultBody, headers(("Retry-After" = u32, description = "Seconds"))),
+        errors::AnyOf<(errors::Common, errors::NotFound)>,
     ),
     security(("bearer" = [])))]
 pub(crate) async fn one(
-    State(state): State<QueryState>,
+    State(store): State<Store>,
     caller: Caller,
-    PathId(id): PathId,
+    IdPath { id }: IdPath,
     pairs: Pairs,
-) -> Result<Json<ScanFound>, Refusal> {
-    operator(&caller)?;
+) -> Result<Json<ScanFound>, ErrorResponse> {
+    caller.operates()?;
     pairs.only([])?;
     let scan = match id.parse::<Uuid>() {
-        Ok(id) => state.store().scan(&id.to_string()).await?,
+        Ok(id) => store.scan(&id.to_string()).await?,
         Err(_) => None,
     };
-    let scan = scan.ok_or_else(|| Fault::not_found(format!("there is no scan `{id}`")))?;
+    let scan = scan.ok_or_else(|| ApiError::not_found(format!("scan `{id}` not found")))?;
     let report = serde_json::from_str(&scan.report).map_err(|error| {
         tracing::error!(error.message = %error, scan.id = scan.scan_id, "a stored scan cannot be read");
-        Fault::internal()
+        ApiError::internal()
     })?;
     Ok(Json(ScanFound {
         id: scan.scan_id,
@@ -137,59 +155,7 @@ fn entry(scan: Scan) -> ScanEntry {
         id: scan.scan_id,
         scan_timestamp: to_text(scan.scanned_at),
         scanned_by: scan.scanned_by,
-        // One of another version of this program shows what is known of it.
+        // A scan of another version may have other fields.
         digest: serde_json::from_str(&scan.digest).unwrap_or_default(),
-    }
-}
-
-fn read_limit(text: &str) -> Result<usize, Fault> {
-    let limit = text.parse().ok();
-    limit
-        .filter(|limit| (1..=SCANS_LISTED_MAX).contains(limit))
-        .ok_or_else(|| {
-            let allowed = format!("a whole number from 1 to {SCANS_LISTED_MAX}");
-            invalid_parameter("limit", text, &allowed)
-        })
-}
-
-pub(crate) fn read_cursor(text: &str) -> Result<ScanPlace, Fault> {
-    let read = || {
-        let (at, id) = text.split_once('_')?;
-        let is_time = (1..=14).contains(&at.len()) && at.bytes().all(|byte| byte.is_ascii_digit());
-        Some(ScanPlace {
-            scanned_at: is_time.then(|| at.parse().ok()).flatten()?,
-            scan_id: id.parse::<Uuid>().ok()?.to_string(),
-        })
-    };
-    read().ok_or_else(|| invalid_parameter("cursor", text, "`next_cursor` of a page"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cursors_and_limits_are_read_or_refused() {
-        let id = Uuid::new_v4().to_string();
-        let place = read_cursor(&format!("1795168800000_{id}")).unwrap();
-        assert_eq!(
-            (place.scanned_at, place.scan_id),
-            (1_795_168_800_000, id.clone())
-        );
-        for bad in [
-            "",
-            "1",
-            "_",
-            "x_y",
-            &format!("-1_{id}"),
-            &format!("+1_{id}"),
-            &id,
-        ] {
-            assert!(read_cursor(bad).is_err(), "{bad}");
-        }
-        assert_eq!(read_limit("100"), Ok(100));
-        for bad in ["0", "101", "x", "-1"] {
-            assert!(read_limit(bad).is_err(), "{bad}");
-        }
     }
 }

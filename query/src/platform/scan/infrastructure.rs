@@ -1,4 +1,4 @@
-//! What the services stand on: the tables, the log, the caches.
+//! Probes the infrastructure: database, event log, caches and disk.
 
 use std::collections::BTreeMap;
 
@@ -6,41 +6,39 @@ use schemas::control::CacheReport;
 use schemas::timestamp::to_text;
 use tokio::time::{Instant, timeout_at};
 
+use super::ScanTargets;
 use super::advice::size;
 use super::report::{
     BrokerRecord, CacheStoreRecord, ConnectionsRecord, DatabaseRecord, HealthStatus,
     InfrastructureRecord, MemoryRecord, UNKNOWN,
 };
 use super::tiers;
-use crate::platform::{DiskReport, LogReport};
-use crate::state::{QueryState, now_ms};
+use crate::clock::now_ms;
+use crate::ports::infrastructure::{DiskReport, LogReport};
 
-/// What is told of something that has not answered when the scan has to end.
 const LATE: &str = "it did not answer in time";
 
-/// What was found.
 pub(crate) struct Infrastructure {
     pub(crate) record: InfrastructureRecord,
-    /// Why something is unhealthy, by key.
+    /// Why systems are unhealthy, by key.
     pub(crate) problems: BTreeMap<&'static str, String>,
     pub(crate) log: Option<LogReport>,
     pub(crate) disk: Option<DiskReport>,
     pub(crate) caches: Vec<CacheReport>,
 }
 
-/// Asks all of it.
-pub(crate) async fn ask(state: &QueryState, until: Instant) -> Infrastructure {
+pub(crate) async fn probe(targets: &ScanTargets, until: Instant) -> Infrastructure {
     let (database, (broker, log), disk) = tokio::join!(
-        database(state, until),
-        broker(state, until),
-        disk(state, until)
+        database(targets, until),
+        broker(targets, until),
+        disk(targets, until)
     );
-    let heard = state
-        .processes()
-        .ok()
+    let known = targets
+        .processes
+        .get()
         .map(|processes| processes.processes());
-    let caches = tiers::caches(heard.as_deref().unwrap_or_default());
-    let cache_store = cache_store(heard.as_ref().map(|_| &caches[..]));
+    let caches = tiers::caches(known.as_deref().unwrap_or_default());
+    let cache_store = cache_store(known.as_ref().map(|_| &caches[..]));
     let mut problems = BTreeMap::new();
     problems.extend(database.1.map(|why| ("database", why)));
     problems.extend(broker.1.map(|why| ("messageBroker", why)));
@@ -57,16 +55,16 @@ pub(crate) async fn ask(state: &QueryState, until: Instant) -> Infrastructure {
     }
 }
 
-async fn database(state: &QueryState, until: Instant) -> (DatabaseRecord, Option<String>) {
-    let store = state.store();
+async fn database(targets: &ScanTargets, until: Instant) -> (DatabaseRecord, Option<String>) {
+    let store = &targets.store;
     let asked = timeout_at(until, store.server_version()).await;
     let problem = match &asked {
         Ok(Ok(_)) => None,
         Ok(Err(error)) => {
-            tracing::warn!(error.message = %error, "ClickHouse does not say its version");
+            tracing::warn!(error.message = %error, "ClickHouse did not report its version");
             Some(match error.is_retryable() {
                 true => "it does not answer".to_owned(),
-                false => "it refuses the question".to_owned(),
+                false => "it rejected the query".to_owned(),
             })
         }
         Err(_) => Some(LATE.to_owned()),
@@ -92,22 +90,21 @@ async fn database(state: &QueryState, until: Instant) -> (DatabaseRecord, Option
     (record, problem)
 }
 
-/// The disk, if there is one and it answers.
-async fn disk(state: &QueryState, until: Instant) -> Option<DiskReport> {
-    let disk = timeout_at(until, state.infrastructure()?.disk()).await;
+async fn disk(targets: &ScanTargets, until: Instant) -> Option<DiskReport> {
+    let disk = timeout_at(until, targets.infrastructure.get()?.disk()).await;
     disk.unwrap_or_else(|_| {
-        tracing::warn!("the disk of the data folder does not say how full it is");
+        tracing::warn!("the disk of the data folder did not answer in time");
         None
     })
 }
 
 type Broker = (BrokerRecord, Option<String>);
 
-async fn broker(state: &QueryState, until: Instant) -> (Broker, Option<LogReport>) {
-    let Some(beside) = state.infrastructure() else {
+async fn broker(targets: &ScanTargets, until: Instant) -> (Broker, Option<LogReport>) {
+    let Some(infrastructure) = targets.infrastructure.get() else {
         return (none(UNKNOWN, HealthStatus::Unknown, None), None);
     };
-    let asked = timeout_at(until, beside.log()).await;
+    let asked = timeout_at(until, infrastructure.log()).await;
     match asked.unwrap_or_else(|_| Err(LATE.to_owned())) {
         Ok(log) => {
             let record = BrokerRecord {
@@ -116,18 +113,18 @@ async fn broker(state: &QueryState, until: Instant) -> (Broker, Option<LogReport
                 status: HealthStatus::Healthy,
                 brokers: log.brokers,
                 topics: log.topics,
-                last_health_check: to_text(now_ms()),
+                last_health_check: Some(to_text(now_ms())),
             };
             ((record, None), Some(log))
         }
         Err(why) => {
-            let kind = beside.log_kind();
+            let kind = infrastructure.log_kind();
             (none(kind, HealthStatus::Unhealthy, Some(why)), None)
         }
     }
 }
 
-/// A log of which nothing is known but its kind.
+/// A log of which only the kind is known.
 fn none(kind: &str, status: HealthStatus, problem: Option<String>) -> Broker {
     let record = BrokerRecord {
         kind: kind.to_owned(),
@@ -135,18 +132,18 @@ fn none(kind: &str, status: HealthStatus, problem: Option<String>) -> Broker {
         status,
         brokers: 0,
         topics: 0,
-        last_health_check: to_text(now_ms()),
+        last_health_check: (status != HealthStatus::Unknown).then(|| to_text(now_ms())),
     };
     (record, problem)
 }
 
-/// The caches are in the memory of our own processes: whoever is heard has them.
+/// The caches are in the memory of Spindle's processes.
 fn cache_store(caches: Option<&[CacheReport]>) -> CacheStoreRecord {
     let sum = |of: fn(&CacheReport) -> u64| {
         let all = caches.unwrap_or_default().iter().map(of);
         all.fold(0_u64, u64::saturating_add)
     };
-    let (used, most) = (sum(|cache| cache.used_bytes), sum(|cache| cache.max_bytes));
+    let (used, max) = (sum(|cache| cache.used_bytes), sum(|cache| cache.max_bytes));
     CacheStoreRecord {
         kind: "in-memory".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -156,8 +153,8 @@ fn cache_store(caches: Option<&[CacheReport]>) -> CacheStoreRecord {
         },
         memory: MemoryRecord {
             used: size(used),
-            available: size(most.saturating_sub(used)),
+            available: size(max.saturating_sub(used)),
         },
-        last_health_check: to_text(now_ms()),
+        last_health_check: caches.map(|_| to_text(now_ms())),
     }
 }

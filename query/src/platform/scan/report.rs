@@ -1,45 +1,52 @@
-//! What a scan found, as the interface writes it: every key is always there.
+//! The report of a scan, in the shape of the interface: every key always exists.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What stands where a version is not told.
+/// An unknown version.
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// How something is.
+/// Health of a service or system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum HealthStatus {
-    /// It answers and says nothing against itself.
+    /// It answers and reports no problem.
     Healthy,
-    /// It does not answer, or says that something is wrong.
+    /// It does not answer, or reports a problem.
     Unhealthy,
-    /// Nobody said where it is.
+    /// It has no configured address.
     Unknown,
+}
+
+pub(crate) fn status_of(problem: &Option<String>) -> HealthStatus {
+    match problem {
+        None => HealthStatus::Healthy,
+        Some(_) => HealthStatus::Unhealthy,
+    }
 }
 
 /// The report of a scan of the platform.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScanReport {
-    /// When the scan was over, ISO 8601.
+    /// When the scan was completed, ISO 8601; the start plus `summary.scanDuration`.
     #[schema(format = DateTime)]
     pub(crate) scan_timestamp: String,
-    /// Services, those without an address among them.
+    /// Number of services, including those without an address.
     pub(crate) total_services: u64,
-    /// Healthy ones.
+    /// Number of healthy services.
     pub(crate) healthy_services: u64,
-    /// Those with problems, and those that cannot be reached.
+    /// Number of services with problems or without an answer.
     pub(crate) unhealthy_services: u64,
-    /// Each service by its key.
+    /// The services by key.
     pub(crate) services: BTreeMap<String, ServiceRecord>,
-    /// What the services stand on.
+    /// Database, event log and caches.
     pub(crate) infrastructure: InfrastructureRecord,
-    /// Systems of others.
+    /// External systems.
     pub(crate) external_integrations: IntegrationsRecord,
-    /// The scan in short.
+    /// Summary of the scan.
     pub(crate) summary: ScanSummary,
 }
 
@@ -47,34 +54,31 @@ pub(crate) struct ScanReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServiceRecord {
-    /// For a person.
+    /// Display name.
     pub(crate) name: String,
-    /// What its health answer tells, else what the settings say, else `unknown`.
+    /// Version of the health response, or of the settings, or `unknown`.
     pub(crate) version: String,
-    /// How it is.
     pub(crate) status: HealthStatus,
-    /// Where it is reached; empty where nobody said.
+    /// Address; empty if unknown.
     pub(crate) endpoint: String,
-    /// What it provides.
     pub(crate) capabilities: Vec<String>,
-    /// When it was last asked; without an address, when it was last looked for.
-    #[schema(format = DateTime)]
-    pub(crate) last_health_check: String,
-    /// Why it is unhealthy; only then.
+    /// Time of the check; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub(crate) last_health_check: Option<String>,
+    /// Why it is unhealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) error: Option<String>,
 }
 
-/// What the services stand on.
+/// Database, event log and caches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InfrastructureRecord {
-    /// The tables.
     pub(crate) database: DatabaseRecord,
-    /// The event log.
     pub(crate) message_broker: BrokerRecord,
-    /// What processes keep in memory.
+    /// The caches of all processes.
     pub(crate) cache_store: CacheStoreRecord,
 }
 
@@ -82,16 +86,13 @@ pub(crate) struct InfrastructureRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DatabaseRecord {
-    /// What it is.
     #[serde(rename = "type")]
     pub(crate) kind: String,
-    /// Its version.
     pub(crate) version: String,
-    /// How it is.
     pub(crate) status: HealthStatus,
-    /// Reads of the process that scanned.
+    /// Connections of the process that scans.
     pub(crate) connections: ConnectionsRecord,
-    /// When it was asked.
+    /// Time of the check.
     #[schema(format = DateTime)]
     pub(crate) last_health_check: String,
 }
@@ -99,11 +100,8 @@ pub(crate) struct DatabaseRecord {
 /// Connections of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ConnectionsRecord {
-    /// In use.
     pub(crate) active: u64,
-    /// Free.
     pub(crate) idle: u64,
-    /// The bound.
     pub(crate) max: u64,
 }
 
@@ -114,53 +112,48 @@ pub(crate) struct BrokerRecord {
     /// `kafka` or `embedded`.
     #[serde(rename = "type")]
     pub(crate) kind: String,
-    /// Its version, `unknown` where it does not tell.
+    /// Version; `unknown` if the log does not report one.
     pub(crate) version: String,
-    /// How it is.
     pub(crate) status: HealthStatus,
-    /// Brokers that answer for it.
+    /// Number of brokers that answer.
     pub(crate) brokers: u64,
-    /// Topics there are.
+    /// Number of topics.
     pub(crate) topics: u64,
-    /// When it was asked.
-    #[schema(format = DateTime)]
-    pub(crate) last_health_check: String,
+    /// Time of the check; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub(crate) last_health_check: Option<String>,
 }
 
 /// The caches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CacheStoreRecord {
-    /// What it is.
     #[serde(rename = "type")]
     pub(crate) kind: String,
-    /// Its version.
     pub(crate) version: String,
-    /// How it is.
     pub(crate) status: HealthStatus,
-    /// Of all processes together.
+    /// Sum over all processes.
     pub(crate) memory: MemoryRecord,
-    /// When it was asked.
-    #[schema(format = DateTime)]
-    pub(crate) last_health_check: String,
+    /// Time of the check; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub(crate) last_health_check: Option<String>,
 }
 
-/// Sizes such as `12.3 MiB`.
+/// Sizes, for example `12.3 MiB`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct MemoryRecord {
-    /// Taken.
     pub(crate) used: String,
-    /// Free up to the bounds.
+    /// Bound minus used.
     pub(crate) available: String,
 }
 
-/// Systems of others.
+/// External systems.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IntegrationsRecord {
-    /// The identity provider.
     pub(crate) auth_provider: AuthProviderRecord,
-    /// Where documents lie.
     pub(crate) document_storage: DocumentStorageRecord,
 }
 
@@ -168,68 +161,68 @@ pub(crate) struct IntegrationsRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuthProviderRecord {
-    /// For a person.
+    /// Display name.
     pub(crate) name: String,
-    /// How it is.
     pub(crate) status: HealthStatus,
-    /// Its issuer; empty where none is set.
+    /// Issuer; empty if none is configured.
     pub(crate) endpoint: String,
-    /// When it was asked.
-    #[schema(format = DateTime)]
-    pub(crate) last_health_check: String,
+    /// Time of the check; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub(crate) last_health_check: Option<String>,
 }
 
-/// Where documents lie.
+/// The document storage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DocumentStorageRecord {
-    /// For a person.
+    /// Display name.
     pub(crate) name: String,
-    /// How it is.
     pub(crate) status: HealthStatus,
-    /// Its address; empty where none is set.
+    /// Address; empty if none is configured.
     pub(crate) endpoint: String,
-    /// Buckets that the credentials see.
+    /// Number of buckets that the credentials can list.
     pub(crate) buckets: u64,
-    /// When it was asked.
-    #[schema(format = DateTime)]
-    pub(crate) last_health_check: String,
+    /// Time of the check; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub(crate) last_health_check: Option<String>,
 }
 
-/// A scan in short.
+/// Summary of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScanSummary {
-    /// How long it took, such as `1.234s`.
+    /// Duration, for example `1.234s`.
     pub(crate) scan_duration: String,
-    /// Services that the last stored scan did not know.
+    /// Number of services that are new since the last stored scan.
     pub(crate) new_services_found: u64,
-    /// What is set otherwise than at the last stored scan.
+    /// Number of changed settings since the last stored scan.
     pub(crate) configuration_changes: u64,
-    /// What is wrong.
+    /// Number of issues.
     pub(crate) issues_detected: u64,
-    /// What to do, the most pressing first.
+    /// Recommendations, most important first.
     pub(crate) recommendations: Vec<String>,
 }
 
-/// What the history and the next scan need of one.
+/// The part of a report that the history and the next scan read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ScanDigest {
-    /// Services in all.
+    /// Number of services.
     pub(crate) total_services: u64,
-    /// Healthy ones.
+    /// Number of healthy services.
     pub(crate) healthy_services: u64,
-    /// Unhealthy ones.
+    /// Number of unhealthy services.
     pub(crate) unhealthy_services: u64,
-    /// The scan in short.
+    /// Summary of the scan.
     pub(crate) summary: ScanSummary,
-    /// What was unhealthy, by its key, and the time of the first of the scans in a row that found it so.
+    /// Unhealthy systems by key, with the time of the first of consecutive scans that found them unhealthy.
     pub(crate) unhealthy_since: BTreeMap<String, String>,
 }
 
 impl ScanReport {
-    /// Counts the services by how they are.
+    /// Counts the services by health.
     pub(crate) fn count(&mut self) {
         let count = |status| {
             let found = self
@@ -243,7 +236,7 @@ impl ScanReport {
         self.unhealthy_services = count(HealthStatus::Unhealthy);
     }
 
-    /// The keys of everything that is unhealthy: services, infrastructure, integrations.
+    /// The keys of unhealthy services, infrastructure and integrations.
     pub(crate) fn unhealthy(&self) -> impl Iterator<Item = &str> {
         let services = self
             .services
@@ -270,7 +263,7 @@ pub(crate) mod tests {
 
     pub(crate) const AT: &str = "2026-11-21T10:00:00.000Z";
 
-    /// A service that is well.
+    /// A healthy service.
     pub(crate) fn service(name: &str) -> ServiceRecord {
         ServiceRecord {
             name: name.to_owned(),
@@ -278,12 +271,12 @@ pub(crate) mod tests {
             status: HealthStatus::Healthy,
             endpoint: format!("http://{name}:80"),
             capabilities: vec!["a".to_owned()],
-            last_health_check: AT.to_owned(),
+            last_health_check: Some(AT.to_owned()),
             error: None,
         }
     }
 
-    /// A platform of these services that is well.
+    /// A healthy platform of these services.
     pub(crate) fn report(services: &[&str]) -> ScanReport {
         let status = HealthStatus::Healthy;
         let text = str::to_owned;
@@ -314,7 +307,7 @@ pub(crate) mod tests {
                     status,
                     brokers: 3,
                     topics: 9,
-                    last_health_check: text(AT),
+                    last_health_check: Some(text(AT)),
                 },
                 cache_store: CacheStoreRecord {
                     kind: text("in-memory"),
@@ -324,7 +317,7 @@ pub(crate) mod tests {
                         used: text("1.0 MiB"),
                         available: text("9.0 MiB"),
                     },
-                    last_health_check: text(AT),
+                    last_health_check: Some(text(AT)),
                 },
             },
             external_integrations: IntegrationsRecord {
@@ -332,14 +325,14 @@ pub(crate) mod tests {
                     name: text("Provider"),
                     status,
                     endpoint: text("https://id"),
-                    last_health_check: text(AT),
+                    last_health_check: Some(text(AT)),
                 },
                 document_storage: DocumentStorageRecord {
                     name: text("Storage"),
                     status,
                     endpoint: text("https://s3"),
                     buckets: 2,
-                    last_health_check: text(AT),
+                    last_health_check: Some(text(AT)),
                 },
             },
             summary: ScanSummary::default(),
@@ -349,7 +342,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn those_without_an_address_count_in_the_total_only() {
+    fn services_without_an_address_count_in_the_total_only() {
         let mut found = report(&["a", "b", "c"]);
         for (key, status) in [("a", HealthStatus::Unknown), ("b", HealthStatus::Unhealthy)] {
             found.services.get_mut(key).unwrap().status = status;
@@ -365,10 +358,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_report_reads_back_as_it_was_written_and_names_are_those_of_the_interface() {
+    fn a_report_round_trips_with_the_names_of_the_interface() {
         let mut found = report(&["svcEngine"]);
         let text = serde_json::to_string(&found).unwrap();
-        assert!(!text.contains("\"error\""), "only of what is unhealthy");
+        assert!(!text.contains("\"error\""), "only for unhealthy services");
         for name in [
             "scanTimestamp",
             "externalIntegrations",

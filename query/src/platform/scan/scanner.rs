@@ -1,4 +1,4 @@
-//! One scan: everything is asked side by side within one bound of time, compared with the last scan, and kept.
+//! Runs a scan: probes everything concurrently, compares with the last scan, and stores the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,61 +7,57 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use schemas::timestamp::to_text;
-use store::Store;
-use store::scans::Scan;
+use store::platform::scans::Scan;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use super::advice::{Found, History, add_issue, advise, bounded};
+use super::advice::{Findings, History, add_issue, advise, bounded};
 use super::comparison::{Comparison, compare, keep_versions, unhealthy_since};
 use super::flight::Flight;
-use super::health_answer::{Verdict, seconds};
+use super::health_response::{Health, seconds};
 use super::probe::Prober;
 use super::report::{
-    AuthProviderRecord, DocumentStorageRecord, HealthStatus, IntegrationsRecord, ScanDigest,
-    ScanReport, ScanSummary, ServiceRecord,
+    HealthStatus, IntegrationsRecord, ScanDigest, ScanReport, ScanSummary, ServiceRecord, status_of,
 };
-use super::settings::{KNOWN_SERVICES, SERVICES_MAX, ScanConfig, ServiceConfig, shown};
-use super::{infrastructure, provider, storage, tiers};
-use crate::state::{QueryState, now_ms};
+use super::settings::{KNOWN_SERVICES, SERVICES_MAX, ScanConfig, ServiceConfig};
+use super::{ScanTargets, infrastructure, integrations, tiers};
+use crate::clock::now_ms;
 
-/// Services asked at once: all there can be, so that a slow one takes no time from another; a socket each (X1).
+/// Concurrent probes: all possible services, so that a slow one does not delay others; a socket each (X1).
 const PROBES_AT_ONCE: usize = KNOWN_SERVICES + SERVICES_MAX;
-/// Of the time for a scan, one part in so many is left for comparing and keeping it, and at most so long.
-const KEEPING_PART: u32 = 10;
-const KEEPING_MAX: Duration = Duration::from_secs(1);
-/// How long after its bound a scan is given up altogether. Nothing in it should take that long.
-const LOST_AFTER: Duration = Duration::from_secs(5);
+/// This part of the scan timeout is reserved for comparing and storing, at most [`STORING_MAX`].
+const STORING_PART: u32 = 10;
+const STORING_MAX: Duration = Duration::from_secs(1);
+/// A scan is aborted this long after its timeout, which no part of it should reach.
+const ABORT_AFTER: Duration = Duration::from_secs(5);
 
-/// Why a scan could not be done at all: for a person, with nothing of the inside.
+/// Why a scan failed, without internals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// It was not over long after its bound.
+pub(crate) enum ScanFailure {
+    /// It was aborted after this time.
     TimedOut(Duration),
-    /// No connections can be made.
+    /// No HTTP client could be built.
     NoClient,
-    /// Its task ended without a result.
+    /// Its task panicked.
     Ended,
 }
 
-impl Lost {
-    /// What is told of it.
+impl ScanFailure {
     pub(crate) fn details(self) -> String {
         match self {
-            Self::TimedOut(limit) => format!(
-                "the scan was not over after {}, which is more than it may take",
-                seconds(limit)
-            ),
-            Self::NoClient => "the server cannot make connections to others".to_owned(),
-            Self::Ended => "the scan ended before it had a result".to_owned(),
+            Self::TimedOut(limit) => {
+                format!("the scan was not completed within {}", seconds(limit))
+            }
+            Self::NoClient => "no HTTP client could be built".to_owned(),
+            Self::Ended => "the scan ended without a result".to_owned(),
         }
     }
 }
 
-/// Scans, one at a time.
+/// Runs one scan at a time.
 pub(crate) struct Scanner {
     config: Arc<ScanConfig>,
-    flight: Flight<Result<Arc<ScanReport>, Lost>>,
+    flight: Flight<Result<Arc<ScanReport>, ScanFailure>>,
 }
 
 impl Scanner {
@@ -72,119 +68,145 @@ impl Scanner {
         }
     }
 
-    /// What a scan finds: the one under way, if there is one, else one of its own. It goes on when the caller goes
-    /// away.
+    /// The report of the running scan, or of a new one. The scan goes on when the caller disconnects.
     pub(crate) async fn scan(
         &self,
-        state: &QueryState,
+        targets: &ScanTargets,
         scanned_by: &str,
-    ) -> Result<Arc<ScanReport>, Lost> {
-        let (config, state, by) = (self.config.clone(), state.clone(), scanned_by.to_owned());
+    ) -> Result<Arc<ScanReport>, ScanFailure> {
+        let (config, targets, by) = (self.config.clone(), targets.clone(), scanned_by.to_owned());
         let work = move || async move {
-            let limit = config.scan_timeout + LOST_AFTER;
-            let scan = Scanning::new(&config, &state);
+            let limit = config.scan_timeout + ABORT_AFTER;
+            let scan = RunningScan::new(&config, &targets);
             match tokio::time::timeout(limit, scan.run(&by)).await {
-                Ok(found) => found.map(Arc::new),
-                Err(_) => Err(Lost::TimedOut(limit)),
+                Ok(report) => report.map(Arc::new),
+                Err(_) => Err(ScanFailure::TimedOut(limit)),
             }
         };
-        self.flight.join(work).await.unwrap_or(Err(Lost::Ended))
+        let report = self.flight.join(work).await;
+        report.unwrap_or(Err(ScanFailure::Ended))
     }
 }
 
-/// What is known of the scans before.
-enum Past {
-    Empty,
-    Unreadable,
-    Last(Box<(ScanReport, ScanDigest)>),
+/// The times by which parts of a scan must be completed.
+pub(super) struct Deadlines {
+    /// For responses.
+    responses: Instant,
+    /// For the whole scan.
+    scan: Instant,
+    scan_timeout: Duration,
 }
 
-/// A scan under way.
-struct Scanning<'a> {
-    config: &'a ScanConfig,
-    state: &'a QueryState,
-    started: Instant,
-    /// When everything has to have answered.
-    answers_until: Instant,
-    /// When it has to be over.
-    until: Instant,
-}
-
-impl<'a> Scanning<'a> {
-    fn new(config: &'a ScanConfig, state: &'a QueryState) -> Self {
-        let started = Instant::now();
-        let limit = config.scan_timeout;
+impl Deadlines {
+    fn new(started: Instant, scan_timeout: Duration) -> Self {
         Self {
-            config,
-            state,
-            started,
-            answers_until: started + limit - (limit / KEEPING_PART).min(KEEPING_MAX),
-            until: started + limit,
+            responses: started + scan_timeout - (scan_timeout / STORING_PART).min(STORING_MAX),
+            scan: started + scan_timeout,
+            scan_timeout,
         }
     }
 
-    async fn run(&self, scanned_by: &str) -> Result<ScanReport, Lost> {
-        // Reads the certificates of the system.
+    /// # Errors
+    /// That no response arrived before the deadline.
+    pub(super) async fn in_time<T>(&self, response: impl Future<Output = T>) -> Result<T, String> {
+        timeout_at(self.responses, response).await.map_err(|_| {
+            format!(
+                "it did not answer before the end of the scan (after {})",
+                seconds(self.scan_timeout)
+            )
+        })
+    }
+}
+
+/// The last stored scan.
+enum LastScan {
+    None,
+    Unreadable,
+    Stored(Box<(ScanReport, ScanDigest)>),
+}
+
+struct RunningScan<'a> {
+    config: &'a ScanConfig,
+    targets: &'a ScanTargets,
+    started: Instant,
+    deadlines: Deadlines,
+}
+
+/// The probed services.
+struct Services {
+    records: BTreeMap<String, ServiceRecord>,
+    /// Keys of the services whose response contains a version.
+    with_version: BTreeSet<String>,
+}
+
+impl<'a> RunningScan<'a> {
+    fn new(config: &'a ScanConfig, targets: &'a ScanTargets) -> Self {
+        let started = Instant::now();
+        Self {
+            config,
+            targets,
+            started,
+            deadlines: Deadlines::new(started, config.scan_timeout),
+        }
+    }
+
+    async fn run(&self, scanned_by: &str) -> Result<ScanReport, ScanFailure> {
         let limit = self.config.probe_timeout;
+        // Blocking: reads the certificates of the system.
         let probers = tokio::task::spawn_blocking(move || {
             Ok((Prober::inside(limit)?, Prober::outside(limit)?))
         });
-        let probers = probers.await.map_err(|_| Lost::Ended)?;
-        let (prober, outside) = probers.map_err(|error: reqwest::Error| {
-            tracing::error!(error.message = %error.without_url(), "no client for a scan can be made");
-            Lost::NoClient
+        let probers = probers.await.map_err(|_| ScanFailure::Ended)?;
+        let (inside, outside) = probers.map_err(|error: reqwest::Error| {
+            tracing::error!(error.message = %error.without_url(), "the HTTP client of a scan could not be built");
+            ScanFailure::NoClient
         })?;
-        let ((mut services, told), infrastructure, provider, storage, past) = tokio::join!(
-            self.services(&prober),
-            infrastructure::ask(self.state, self.answers_until),
-            self.provider(),
-            self.storage(&outside),
-            self.past(),
+        let (services, infrastructure, provider, storage, last) = tokio::join!(
+            self.services(&inside),
+            infrastructure::probe(self.targets, self.deadlines.responses),
+            integrations::auth_provider(self.config, &self.deadlines),
+            integrations::document_storage(self.config, &outside, &self.deadlines),
+            self.last_scan(),
         );
-        let heard = self
-            .state
-            .processes()
-            .ok()
-            .map(|processes| processes.processes());
+        let processes = self.targets.processes.get();
+        let known = processes.map(|processes| processes.processes());
+        // Completed: what follows compares and stores.
+        let duration = self.started.elapsed();
         let now_ms = now_ms();
         let now = to_text(now_ms);
-        services.extend(tiers::records(heard.as_deref(), &now));
+        let mut records = services.records;
+        records.extend(tiers::records(known.as_deref(), &now));
         let mut problems = infrastructure.problems;
-        problems.extend(provider.1.map(|why| ("authProvider", why)));
-        problems.extend(storage.1.map(|why| ("documentStorage", why)));
+        problems.extend(provider.problem.map(|problem| ("authProvider", problem)));
+        problems.extend(storage.problem.map(|problem| ("documentStorage", problem)));
         let mut report = ScanReport {
             scan_timestamp: now,
             total_services: 0,
             healthy_services: 0,
             unhealthy_services: 0,
-            services,
+            services: records,
             infrastructure: infrastructure.record,
             external_integrations: IntegrationsRecord {
-                auth_provider: provider.0,
-                document_storage: storage.0,
+                auth_provider: provider.record,
+                document_storage: storage.record,
             },
             summary: ScanSummary::default(),
         };
         report.count();
-        let (history, comparison, since) = match &past {
-            Past::Last(last) => {
-                let (last, digest) = &**last;
-                keep_versions(last, &mut report, &told);
-                let since = unhealthy_since(&digest.unhealthy_since, &report);
-                let comparison = compare(last, &report);
-                (History::Since(&last.scan_timestamp), comparison, since)
+        let never = BTreeMap::new();
+        let (history, comparison, before) = match &last {
+            LastScan::Stored(stored) => {
+                let (last, digest) = &**stored;
+                keep_versions(last, &mut report, &services.with_version);
+                let history = History::Since(&last.scan_timestamp);
+                (history, compare(last, &report), &digest.unhealthy_since)
             }
-            Past::Empty | Past::Unreadable => {
-                let since = unhealthy_since(&BTreeMap::new(), &report);
-                let history = match past {
-                    Past::Unreadable => History::Unreadable,
-                    _ => History::Empty,
-                };
-                (history, Comparison::default(), since)
-            }
+            LastScan::None => (History::Empty, Comparison::default(), &never),
+            LastScan::Unreadable => (History::Unreadable, Comparison::default(), &never),
         };
-        let limping = tiers::limping(heard.as_deref().unwrap_or_default());
-        let mut advice = advise(&Found {
+        let since = unhealthy_since(before, &report);
+        let process_issues = tiers::process_issues(known.as_deref().unwrap_or_default());
+        let mut advice = advise(&Findings {
             report: &report,
             problems: &problems,
             unhealthy_since: &since,
@@ -193,19 +215,19 @@ impl<'a> Scanning<'a> {
             log: infrastructure.log.as_ref(),
             disk: infrastructure.disk,
             caches: &infrastructure.caches,
-            limping: &limping,
+            process_issues: &process_issues,
         });
         report.summary = ScanSummary {
-            scan_duration: format!("{:.3}s", self.started.elapsed().as_secs_f64()),
+            scan_duration: seconds_text(duration),
             new_services_found: comparison.new_services.len() as u64,
             configuration_changes: comparison.changes.len() as u64,
             issues_detected: advice.issues,
             recommendations: bounded(&advice.recommendations),
         };
-        if !self.keep(now_ms, scanned_by, &report, since).await {
+        if !self.store(now_ms, scanned_by, &report, since).await {
             add_issue(
                 &mut advice,
-                "This scan could not be kept, so the next one is compared with an older one: see to the database.",
+                "This scan could not be stored, so the next one is compared with an older one: check the database.",
             );
             report.summary.issues_detected = advice.issues;
             report.summary.recommendations = bounded(&advice.recommendations);
@@ -221,109 +243,55 @@ impl<'a> Scanning<'a> {
         Ok(report)
     }
 
-    /// Asks every service; says, too, which of them told their version.
-    async fn services(
-        &self,
-        prober: &Prober,
-    ) -> (BTreeMap<String, ServiceRecord>, BTreeSet<String>) {
-        let all = self.config.all_services();
-        let asked = stream::iter(all).map(|service| async move {
-            let verdict =
-                match service.probed() {
-                    None => None,
-                    Some(url) => Some(self.in_time(prober.health(url)).await.unwrap_or_else(
-                        |why| Verdict {
-                            problem: Some(why),
-                            version: None,
-                        },
-                    )),
-                };
-            let at = to_text(now_ms());
-            let has_told = verdict.as_ref().is_some_and(|it| it.version.is_some());
-            let record = record(&service, verdict, at);
-            (has_told.then(|| service.key.clone()), (service.key, record))
+    async fn services(&self, prober: &Prober) -> Services {
+        let probes = stream::iter(self.config.all_services()).map(|service| async move {
+            let health = match service.health_address() {
+                None => None,
+                Some(url) => {
+                    let health = self.deadlines.in_time(prober.health(url)).await;
+                    Some(health.unwrap_or_else(Health::unhealthy))
+                }
+            };
+            let has_version = health.as_ref().is_some_and(|it| it.version.is_some());
+            let record = record(&service, health);
+            (service.key, record, has_version)
         });
-        let asked = asked.buffer_unordered(PROBES_AT_ONCE);
-        let (told, services): (Vec<_>, Vec<_>) = asked.unzip().await;
-        (
-            services.into_iter().collect(),
-            told.into_iter().flatten().collect(),
-        )
+        let mut services = Services {
+            records: BTreeMap::new(),
+            with_version: BTreeSet::new(),
+        };
+        let mut probes = std::pin::pin!(probes.buffer_unordered(PROBES_AT_ONCE));
+        while let Some((key, record, has_version)) = probes.next().await {
+            if has_version {
+                services.with_version.insert(key.clone());
+            }
+            services.records.insert(key, record);
+        }
+        services
     }
 
-    async fn provider(&self) -> (AuthProviderRecord, Option<String>) {
-        let Some(config) = &self.config.auth_provider else {
-            let record = AuthProviderRecord {
-                name: "Identity provider".to_owned(),
-                status: HealthStatus::Unknown,
-                endpoint: String::new(),
-                last_health_check: to_text(now_ms()),
-            };
-            return (record, None);
-        };
-        let asked = provider::ask(config, self.config.probe_timeout);
-        let asked = self.in_time(asked).await;
-        let problem = asked.and_then(|answer| answer).err();
-        let record = AuthProviderRecord {
-            name: config.name.clone(),
-            status: status_of(&problem),
-            endpoint: config
-                .issuer
-                .parse()
-                .map_or_else(|_| String::new(), |url| shown(&url)),
-            last_health_check: to_text(now_ms()),
-        };
-        (record, problem)
-    }
-
-    async fn storage(&self, prober: &Prober) -> (DocumentStorageRecord, Option<String>) {
-        let Some(config) = &self.config.document_storage else {
-            let record = DocumentStorageRecord {
-                name: "Document storage".to_owned(),
-                status: HealthStatus::Unknown,
-                endpoint: String::new(),
-                buckets: 0,
-                last_health_check: to_text(now_ms()),
-            };
-            return (record, None);
-        };
-        let asked = self.in_time(storage::buckets(prober, config)).await;
-        let asked = asked.and_then(|answer| answer);
-        let record = DocumentStorageRecord {
-            name: config.name.clone(),
-            status: match &asked {
-                Ok(_) => HealthStatus::Healthy,
-                Err(_) => HealthStatus::Unhealthy,
-            },
-            endpoint: shown(&config.endpoint),
-            buckets: *asked.as_ref().unwrap_or(&0),
-            last_health_check: to_text(now_ms()),
-        };
-        (record, asked.err())
-    }
-
-    /// The last scan.
-    async fn past(&self) -> Past {
-        let last = match timeout_at(self.answers_until, self.state.store().last_scan()).await {
+    async fn last_scan(&self) -> LastScan {
+        let last = self.targets.store.last_scan();
+        let last = match timeout_at(self.deadlines.responses, last).await {
             Ok(Ok(Some(last))) => last,
-            Ok(Ok(None)) => return Past::Empty,
+            Ok(Ok(None)) => return LastScan::None,
             Ok(Err(error)) => {
                 tracing::warn!(error.message = %error, "the last scan cannot be read");
-                return Past::Unreadable;
+                return LastScan::Unreadable;
             }
-            Err(_) => return Past::Unreadable,
+            Err(_) => return LastScan::Unreadable,
         };
         let report = serde_json::from_str(&last.report);
         let digest = serde_json::from_str(&last.digest);
         match (report, digest) {
-            (Ok(report), Ok(digest)) => Past::Last(Box::new((report, digest))),
+            (Ok(report), Ok(digest)) => LastScan::Stored(Box::new((report, digest))),
             // Of another version of this program.
-            _ => Past::Unreadable,
+            _ => LastScan::Unreadable,
         }
     }
 
-    /// Keeps the scan; `false` when it could not.
-    async fn keep(
+    /// Stores the scan; `false` on failure.
+    async fn store(
         &self,
         now_ms: i64,
         scanned_by: &str,
@@ -352,55 +320,40 @@ impl<'a> Scanning<'a> {
             digest,
             report,
         };
-        let store: &Store = self.state.store();
-        match timeout_at(self.until, store.put_scan(&scan)).await {
+        let stored = self.targets.store.put_scan(&scan);
+        match timeout_at(self.deadlines.scan, stored).await {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
-                tracing::warn!(error.message = %error, "a scan cannot be kept");
+                tracing::warn!(error.message = %error, "a scan could not be stored");
                 false
             }
             Err(_) => {
-                tracing::warn!("a scan was not kept in time");
+                tracing::warn!("a scan was not stored in time");
                 false
             }
         }
     }
-
-    /// The answer, or that there was none before the end of the scan.
-    async fn in_time<T>(&self, asked: impl Future<Output = T>) -> Result<T, String> {
-        timeout_at(self.answers_until, asked).await.map_err(|_| {
-            format!(
-                "it had not answered when the scan had to end (after {})",
-                seconds(self.config.scan_timeout)
-            )
-        })
-    }
 }
 
-fn status_of(problem: &Option<String>) -> HealthStatus {
-    match problem {
-        None => HealthStatus::Healthy,
-        Some(_) => HealthStatus::Unhealthy,
-    }
+/// `1.234s`, rounded down.
+fn seconds_text(duration: Duration) -> String {
+    format!("{}.{:03}s", duration.as_secs(), duration.subsec_millis())
 }
 
-/// A service as the report shows it; `verdict` is `None` where there was nobody to ask.
-fn record(service: &ServiceConfig, verdict: Option<Verdict>, at: String) -> ServiceRecord {
-    let (status, told, error) = match verdict {
+/// `health` is `None` for a service without an address.
+fn record(service: &ServiceConfig, health: Option<Health>) -> ServiceRecord {
+    let last_health_check = health.is_some().then(|| to_text(now_ms()));
+    let (status, version, error) = match health {
         None => (HealthStatus::Unknown, None, None),
-        Some(verdict) => (
-            status_of(&verdict.problem),
-            verdict.version,
-            verdict.problem,
-        ),
+        Some(health) => (status_of(&health.problem), health.version, health.problem),
     };
     ServiceRecord {
-        name: service.shown_name(),
-        version: told.unwrap_or_else(|| service.shown_version()),
+        name: service.display_name(),
+        version: version.unwrap_or_else(|| service.version_or_unknown()),
         status,
-        endpoint: service.shown_endpoint(),
+        endpoint: service.public_endpoint(),
         capabilities: service.capabilities.clone(),
-        last_health_check: at,
+        last_health_check,
         error,
     }
 }
@@ -410,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_service_there_can_be_is_asked_at_once() {
+    fn all_possible_services_are_probed_at_once() {
         let service = |n| ServiceConfig {
             key: format!("s{n}"),
             ..ServiceConfig::default()

@@ -1,75 +1,68 @@
-//! What a scan looks at, and its bounds.
+//! Settings of scans.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reqwest::Url;
-use store::config::Secret;
+use store::Secret;
 
 use super::report::UNKNOWN;
 
-/// Services that may be set: a scan asks each, and a report names each (X1).
+/// Most configured services: each is probed and listed (X1).
 pub const SERVICES_MAX: usize = 200;
-/// Capabilities of a service that may be set (X1).
+/// Most capabilities of a service (X1).
 const CAPABILITIES_MAX: usize = 50;
 /// Bytes of a key, a name, a version and a capability (X1).
 const TEXT_BYTES: usize = 200;
-/// Keys of the tiers of this program, which it finds by itself.
+/// Keys of Spindle's tiers, which need no configuration.
 pub(crate) const TIER_KEYS: [&str; 3] = ["spindleIngest", "spindleProcessor", "spindleQuery"];
 
-/// What a scan looks at.
+/// Settings of scans.
 #[derive(Clone, Debug)]
 pub struct ScanConfig {
-    /// Time for one service or system to answer.
+    /// Timeout of one service or system.
     pub probe_timeout: Duration,
-    /// Time for the whole scan; what did not answer by then is unhealthy.
+    /// Timeout of the scan; systems without an answer by then are unhealthy.
     pub scan_timeout: Duration,
-    /// Services beside the known ones, or in their place by key.
+    /// Additional services, or replacements of known ones by key.
     pub services: Vec<ServiceConfig>,
-    /// The identity provider, if there is one.
     pub auth_provider: Option<AuthProviderConfig>,
-    /// Where documents lie, if anywhere.
     pub document_storage: Option<StorageConfig>,
 }
 
-/// A service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceConfig {
-    /// Its key in the report.
+    /// Key in the report.
     pub key: String,
-    /// For a person; the key if empty.
+    /// Display name; the key if empty.
     pub name: String,
-    /// Its version, where its health answer does not tell; empty for none.
+    /// Version if the health response has none; may be empty.
     pub version: String,
-    /// Where others reach it; may hold a user and a password, which are never shown.
+    /// Address; reports do not contain its user and password.
     pub endpoint: Option<Url>,
-    /// Where it tells how it is; the endpoint if there is none.
+    /// Address of the health check; by default the endpoint.
     pub health_url: Option<Url>,
-    /// What it provides.
     pub capabilities: Vec<String>,
 }
 
 /// The identity provider.
 #[derive(Clone, Debug)]
 pub struct AuthProviderConfig {
-    /// For a person.
+    /// Display name.
     pub name: String,
-    /// Its issuer, an `http` or `https` address: its discovery document lies below, and names it letter by letter.
+    /// Issuer, an `http` or `https` URL, exactly as in its discovery document.
     pub issuer: String,
 }
 
-/// A store that speaks S3.
+/// A storage with the S3 API.
 #[derive(Clone, Debug)]
 pub struct StorageConfig {
-    /// For a person.
+    /// Display name.
     pub name: String,
-    /// Where it is.
     pub endpoint: Url,
-    /// Its region, such as `us-east-1`.
+    /// Region, for example `us-east-1`.
     pub region: String,
-    /// Who asks.
     pub access_key: String,
-    /// What requests are signed with.
     pub secret_key: Secret,
 }
 
@@ -85,9 +78,9 @@ impl Default for ScanConfig {
     }
 }
 
-/// Services that every report has.
+/// Number of services in every report.
 pub(crate) const KNOWN_SERVICES: usize = 7;
-/// Keys of what a report has beside services.
+/// Keys of the other systems in a report.
 const SYSTEM_KEYS: [&str; 5] = [
     "database",
     "messageBroker",
@@ -96,7 +89,7 @@ const SYSTEM_KEYS: [&str; 5] = [
     "documentStorage",
 ];
 
-/// The services that every report has: key, name, capabilities.
+/// The services in every report: key, name, capabilities.
 const KNOWN: [(&str, &str, &[&str]); KNOWN_SERVICES] = [
     (
         "svcEngine",
@@ -136,11 +129,14 @@ const KNOWN: [(&str, &str, &[&str]); KNOWN_SERVICES] = [
 ];
 
 impl ScanConfig {
-    /// What is wrong with the services, one line each, by key where there is one.
+    /// Violated rules, one line each.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.services.len() > SERVICES_MAX {
-            faults.push(format!("at most {SERVICES_MAX} services can be set"));
+            faults.push(format!(
+                "at most {SERVICES_MAX} services can be configured, got {}",
+                self.services.len()
+            ));
         }
         let mut seen = BTreeSet::new();
         for (at, service) in self.services.iter().enumerate() {
@@ -148,19 +144,19 @@ impl ScanConfig {
             let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
             if !(1..=TEXT_BYTES).contains(&key.len()) || !key.bytes().all(is_key) {
                 faults.push(format!(
-                    "service {} has the key \"{key}\", but must have one of 1 to {TEXT_BYTES} letters, digits, `_`, `-` and `.`",
+                    "the key of service {} must have 1 to {TEXT_BYTES} letters, digits, `_`, `-` and `.`, got \"{key}\"",
                     at + 1
                 ));
             } else if TIER_KEYS.contains(&key) {
                 faults.push(format!(
-                    "service `{key}` is a tier of this program, which it finds by itself"
+                    "service `{key}` is a tier of Spindle, which needs no configuration"
                 ));
             } else if SYSTEM_KEYS.contains(&key) {
                 faults.push(format!(
-                    "service `{key}` has the key of a system that every report names; choose another"
+                    "service `{key}` has the key of a system of every report; choose another key"
                 ));
             } else if !seen.insert(key) {
-                faults.push(format!("service `{key}` is set twice"));
+                faults.push(format!("service `{key}` is configured twice"));
             }
             let texts = [&service.name, &service.version];
             if texts
@@ -169,22 +165,22 @@ impl ScanConfig {
                 .any(|text| text.len() > TEXT_BYTES)
             {
                 faults.push(format!(
-                    "service `{key}` has a text of more than {TEXT_BYTES} bytes"
+                    "name, version and capabilities of service `{key}` must have at most {TEXT_BYTES} bytes each"
                 ));
             }
             if service.capabilities.len() > CAPABILITIES_MAX {
                 faults.push(format!(
-                    "service `{key}` has more than {CAPABILITIES_MAX} capabilities"
+                    "service `{key}` must have at most {CAPABILITIES_MAX} capabilities"
                 ));
             }
         }
         if self.scan_timeout < self.probe_timeout {
-            faults.push("the time for a scan must not be less than that for a probe".to_owned());
+            faults.push("`scan_timeout` must not be less than `probe_timeout`".to_owned());
         }
         faults
     }
 
-    /// Every service of a report but the tiers: the known ones, with those of the settings in their place or beside.
+    /// All services of a report except the tiers: the known ones, and the configured ones that replace or extend them.
     pub(crate) fn all_services(&self) -> Vec<ServiceConfig> {
         let known = KNOWN.iter().map(|(key, name, capabilities)| ServiceConfig {
             key: (*key).to_owned(),
@@ -213,21 +209,21 @@ impl ScanConfig {
 }
 
 impl ServiceConfig {
-    /// Where to ask it how it is.
-    pub(crate) fn probed(&self) -> Option<&Url> {
+    /// Address of the health check.
+    pub(crate) fn health_address(&self) -> Option<&Url> {
         self.health_url.as_ref().or(self.endpoint.as_ref())
     }
 
-    /// Where it is, as a report shows it: without user, password and query.
-    pub(crate) fn shown_endpoint(&self) -> String {
+    /// The address without user, password and query.
+    pub(crate) fn public_endpoint(&self) -> String {
         match (&self.endpoint, &self.health_url) {
-            (Some(endpoint), _) => shown(endpoint),
+            (Some(endpoint), _) => without_secrets(endpoint),
             (None, Some(health)) => health.origin().ascii_serialization(),
             (None, None) => String::new(),
         }
     }
 
-    pub(crate) fn shown_name(&self) -> String {
+    pub(crate) fn display_name(&self) -> String {
         let name = match self.name.as_str() {
             "" => &self.key,
             name => name,
@@ -235,7 +231,7 @@ impl ServiceConfig {
         name.to_owned()
     }
 
-    pub(crate) fn shown_version(&self) -> String {
+    pub(crate) fn version_or_unknown(&self) -> String {
         let version = match self.version.as_str() {
             "" => UNKNOWN,
             version => version,
@@ -244,10 +240,10 @@ impl ServiceConfig {
     }
 }
 
-/// An address as it may be shown: whatever could be a secret is left out (X2).
-pub(crate) fn shown(url: &Url) -> String {
+/// A URL without the parts that may contain secrets (X2).
+pub(crate) fn without_secrets(url: &Url) -> String {
     let mut url = url.clone();
-    // They fail for addresses without a host, which have no user either.
+    // These fail for URLs without a host, which have no user either.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
@@ -271,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seven_known_services_are_always_there_and_can_be_replaced() {
+    fn the_known_services_always_exist_and_can_be_replaced() {
         let mut config = ScanConfig::default();
         let keys = |config: &ScanConfig| -> Vec<String> {
             let all = config.all_services();
@@ -297,23 +293,23 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_shown_without_what_could_be_a_secret() {
+    fn urls_are_reported_without_secrets() {
         for (url, expected) in [
             ("http://u:hunter2@a:81/x?key=hunter2#h", "http://a:81/x"),
             ("https://a/", "https://a"),
             ("https://a/b/", "https://a/b/"),
         ] {
-            assert_eq!(shown(&url.parse().unwrap()), expected);
+            assert_eq!(without_secrets(&url.parse().unwrap()), expected);
         }
         let health = ServiceConfig {
             health_url: Some("http://u:p@a:81/health".parse().unwrap()),
             ..service("a")
         };
-        assert_eq!(health.shown_endpoint(), "http://a:81");
+        assert_eq!(health.public_endpoint(), "http://a:81");
     }
 
     #[test]
-    fn every_fault_is_named() {
+    fn every_violated_rule_is_named() {
         let config = ScanConfig {
             services: vec![
                 service("a b"),
@@ -328,7 +324,7 @@ mod tests {
         let faults = config.faults().join("\n");
         for word in [
             "\"a b\"",
-            "`x` is set twice",
+            "`x` is configured twice",
             "`spindleQuery`",
             "`database` has the key of a system",
             "probe",

@@ -1,4 +1,4 @@
-//! The document storage: how many buckets its credentials see, by a signed request.
+//! Probes the document storage by listing buckets with a signed request.
 
 use instant_xml::FromXml;
 use reqwest::Url;
@@ -7,34 +7,34 @@ use rusty_s3::Method;
 use super::probe::Prober;
 use super::settings::StorageConfig;
 
-/// Bytes of one page of buckets (X1): tens of thousands.
+/// Bytes of one page (X1): tens of thousands of buckets.
 const PAGE_BYTES: usize = 4 << 20;
-/// Pages that are read (X1): accounts have at most some tens of thousands of buckets.
+/// Pages (X1): accounts have at most some tens of thousands of buckets.
 const PAGES_MAX: usize = 10;
-/// How long a signed address is good: longer than clocks differ, and not for whoever finds it in a log tomorrow.
+/// Validity of a signed URL: longer than differences between clocks, and too short to be useful in a log.
 const SIGNED_FOR_S: u64 = 300;
 
-/// Counts the buckets.
+/// The number of buckets.
 ///
 /// # Errors
-/// Why it cannot, for a person.
+/// Why they cannot be listed.
 pub(crate) async fn buckets(prober: &Prober, storage: &StorageConfig) -> Result<u64, String> {
     let mut buckets = 0;
     let mut token: Option<String> = None;
     for _ in 0..PAGES_MAX {
         let url = signed(storage, token.as_deref(), jiff::Timestamp::now());
-        let answered = prober.get(&url, "application/xml", PAGE_BYTES).await?;
-        match answered.status {
+        let response = prober.get(&url, "application/xml", PAGE_BYTES).await?;
+        match response.status {
             200 => {}
             401 | 403 => {
                 return Err(format!(
-                    "it refuses the credentials (status {})",
-                    answered.status
+                    "it rejected the credentials (status {})",
+                    response.status
                 ));
             }
             status => return Err(format!("it answered with status {status}")),
         }
-        let body = answered.body.ok_or("its list of buckets is too long")?;
+        let body = response.body.ok_or("its list of buckets is too long")?;
         let page = std::str::from_utf8(&body).ok().and_then(read);
         let page = page.ok_or("its answer is not a list of buckets")?;
         buckets += page.buckets;
@@ -46,7 +46,7 @@ pub(crate) async fn buckets(prober: &Prober, storage: &StorageConfig) -> Result<
     Ok(buckets)
 }
 
-/// The address that lists buckets, signed.
+/// The signed URL that lists buckets.
 fn signed(storage: &StorageConfig, token: Option<&str>, now: jiff::Timestamp) -> Url {
     let query = token.map(|token| ("continuation-token", token));
     rusty_s3::signing::sign(
@@ -63,14 +63,14 @@ fn signed(storage: &StorageConfig, token: Option<&str>, now: jiff::Timestamp) ->
     )
 }
 
-/// Some buckets, and where the others begin.
+/// A page of buckets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) buckets: u64,
     pub(crate) token: Option<String>,
 }
 
-/// The shape of the answer; not every storage names the namespace.
+/// The shape of the response; some storages omit the namespace.
 macro_rules! listing {
     ($module:ident, $namespace:tt) => {
         mod $module {
@@ -117,7 +117,7 @@ pub(crate) fn read(text: &str) -> Option<Page> {
 
 #[cfg(test)]
 mod tests {
-    use store::config::Secret;
+    use store::Secret;
 
     use super::*;
 

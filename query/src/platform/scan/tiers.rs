@@ -1,4 +1,4 @@
-//! The tiers of this program as services, and their caches: pure, from what its processes said of themselves.
+//! Spindle's tiers as services, and their caches, from the heartbeats of its processes. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,9 @@ use schemas::control::CacheReport;
 
 use super::report::{HealthStatus, ServiceRecord, UNKNOWN};
 use super::settings::TIER_KEYS;
-use crate::platform::Heard;
+use schemas::control::KnownProcess;
 
-/// A tier: its name, the role of a process that is it and nothing else, the parts it cannot do without, what it
-/// provides.
+/// A tier of Spindle. `role` is the role of a process that runs this tier only, `parts` are the parts it requires.
 struct Tier {
     key: &'static str,
     name: &'static str,
@@ -48,59 +47,61 @@ const TIERS: [Tier; 3] = [
         ],
     },
 ];
-/// The role of a process that is every tier.
+/// The role of a process that runs all tiers.
 const EVERY_TIER: &str = "serve";
 
 impl Tier {
-    /// What this process lacks to be this tier: parts, and why.
-    fn lacks<'a>(&self, heard: &'a Heard) -> Vec<&'a (String, String)> {
-        let matters = |part: &str| {
-            heard.present.role != EVERY_TIER
+    /// The parts of this tier that do not work in this process, with reasons.
+    fn lacks<'a>(&self, known: &'a KnownProcess) -> Vec<&'a (String, String)> {
+        let is_required = |part: &str| {
+            known.heartbeat.role != EVERY_TIER
                 || self.parts.contains(&part)
                 || !TIERS.iter().any(|tier| tier.parts.contains(&part))
         };
-        let missing = heard.present.missing.iter();
-        missing.filter(|(part, _)| matters(part)).collect()
+        let missing = known.heartbeat.missing.iter();
+        missing.filter(|(part, _)| is_required(part)).collect()
     }
 
-    fn look<'a>(&self, heard: &'a [Heard]) -> Look<'a> {
-        let is_ours = |role: &str| [self.role, EVERY_TIER].contains(&role);
-        let ours = heard.iter().filter(|heard| is_ours(&heard.present.role));
-        let there = ours.clone().filter(|heard| heard.is_there());
-        let there: Vec<&Heard> = there.collect();
-        let well = there.iter().find(|heard| self.lacks(heard).is_empty());
-        let last = || ours.min_by_key(|heard| heard.silent_ms);
-        Look {
-            is_well: well.is_some(),
-            shown: well.or(there.first()).copied().or_else(last),
-            there,
+    fn state<'a>(&self, known: &'a [KnownProcess]) -> TierState<'a> {
+        let is_member = |role: &str| [self.role, EVERY_TIER].contains(&role);
+        let members = known
+            .iter()
+            .filter(|known| is_member(&known.heartbeat.role));
+        let alive = members.clone().filter(|known| known.is_alive());
+        let alive: Vec<&KnownProcess> = alive.collect();
+        let healthy = alive.iter().find(|known| self.lacks(known).is_empty());
+        let last = || members.min_by_key(|known| known.silent_ms);
+        TierState {
+            is_healthy: healthy.is_some(),
+            representative: healthy.or(alive.first()).copied().or_else(last),
+            alive,
         }
     }
 
-    fn record(&self, heard: &[Heard], at: &str) -> ServiceRecord {
-        let Look {
-            there,
-            is_well,
-            shown,
-        } = self.look(heard);
-        let error = match shown {
-            _ if is_well => None,
-            None => Some("no process of this tier was heard".to_owned()),
-            Some(one) if there.is_empty() => Some(format!(
-                "its last process was heard {} s ago and is silent since",
+    fn record(&self, known: &[KnownProcess], at: &str) -> ServiceRecord {
+        let TierState {
+            alive,
+            is_healthy,
+            representative,
+        } = self.state(known);
+        let error = match representative {
+            _ if is_healthy => None,
+            None => Some("no process of this tier sends heartbeats".to_owned()),
+            Some(one) if alive.is_empty() => Some(format!(
+                "the last heartbeat of this tier was {} s ago",
                 one.silent_ms / 1000
             )),
-            Some(one) => Some(said(&self.lacks(one))),
+            Some(one) => Some(describe(&self.lacks(one))),
         };
-        let versions: BTreeSet<&str> = there
+        let versions: BTreeSet<&str> = alive
             .iter()
-            .map(|heard| heard.present.version.as_str())
+            .map(|known| known.heartbeat.version.as_str())
             .collect();
         ServiceRecord {
             name: self.name.to_owned(),
             version: match versions.is_empty() {
-                true => shown
-                    .map_or(UNKNOWN, |heard| &heard.present.version)
+                true => representative
+                    .map_or(UNKNOWN, |known| &known.heartbeat.version)
                     .to_owned(),
                 // Several while one replaces the other.
                 false => versions.into_iter().collect::<Vec<_>>().join(", "),
@@ -109,40 +110,40 @@ impl Tier {
                 None => HealthStatus::Healthy,
                 Some(_) => HealthStatus::Unhealthy,
             },
-            endpoint: shown.map_or_else(String::new, |heard| heard.present.endpoint.clone()),
+            endpoint: representative
+                .map_or_else(String::new, |known| known.heartbeat.endpoint.clone()),
             capabilities: self
                 .capabilities
                 .iter()
                 .map(|word| (*word).to_owned())
                 .collect(),
-            last_health_check: at.to_owned(),
+            last_health_check: Some(at.to_owned()),
             error,
         }
     }
 }
 
 /// The processes of one tier.
-struct Look<'a> {
-    /// Those that are there.
-    there: Vec<&'a Heard>,
-    /// Whether one of them lacks nothing.
-    is_well: bool,
-    /// The one that the tier is judged by: one that is well, else one that is there, else the one heard last.
-    shown: Option<&'a Heard>,
+struct TierState<'a> {
+    alive: Vec<&'a KnownProcess>,
+    /// Whether all parts of one of them work.
+    is_healthy: bool,
+    /// The process that represents the tier: a healthy one, else a live one, else the one with the newest heartbeat.
+    representative: Option<&'a KnownProcess>,
 }
 
-/// Parts that are missing, for a person.
-fn said(missing: &[&(String, String)]) -> String {
+fn describe(missing: &[&(String, String)]) -> String {
     let parts = missing.iter().map(|(part, why)| format!("{part}: {why}"));
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// The tiers by their keys. `None` where nobody listens to processes.
-pub(crate) fn records(heard: Option<&[Heard]>, at: &str) -> BTreeMap<String, ServiceRecord> {
+/// The tiers by key. `None` for a server without access to other processes.
+pub(crate) fn records(known: Option<&[KnownProcess]>, at: &str) -> BTreeMap<String, ServiceRecord> {
     let record = |tier: &Tier| {
-        let mut record = tier.record(heard.unwrap_or_default(), at);
-        if heard.is_none() {
+        let mut record = tier.record(known.unwrap_or_default(), at);
+        if known.is_none() {
             record.status = HealthStatus::Unknown;
+            record.last_health_check = None;
             record.error = None;
         }
         (tier.key.to_owned(), record)
@@ -150,47 +151,48 @@ pub(crate) fn records(heard: Option<&[Heard]>, at: &str) -> BTreeMap<String, Ser
     TIERS.iter().map(record).collect()
 }
 
-/// What processes lack that is not said of their tier already, as sentences: a tier that is unhealthy tells what the
-/// process lacks that it is judged by.
-pub(crate) fn limping(heard: &[Heard]) -> Vec<String> {
-    let ill = TIERS.iter().filter_map(|tier| {
-        let look = tier.look(heard);
-        let shown = look.shown.filter(|_| !look.is_well)?;
-        Some((tier, shown))
+/// Issues of processes, as sentences, except those that the state of an unhealthy tier already contains.
+pub(crate) fn process_issues(known: &[KnownProcess]) -> Vec<String> {
+    let unhealthy = TIERS.iter().filter_map(|tier| {
+        let state = tier.state(known);
+        let representative = state.representative.filter(|_| !state.is_healthy)?;
+        Some((tier, representative))
     });
-    let ill: Vec<(&Tier, &Heard)> = ill.collect();
-    let mut limping = Vec::new();
-    for heard in heard.iter().filter(|heard| !heard.present.leaves) {
-        let told = ill.iter().filter(|(_, shown)| std::ptr::eq(*shown, heard));
-        let told: Vec<&Tier> = told.map(|(tier, _)| *tier).collect();
-        let present = &heard.present;
-        let which = format!("The {} process at {}", present.role, present.endpoint);
-        if !heard.is_there() {
-            if told.is_empty() {
-                limping.push(format!(
-                    "{which} fell silent {} s ago without taking its leave: look whether it was killed.",
-                    heard.silent_ms / 1000
+    let unhealthy: Vec<(&Tier, &KnownProcess)> = unhealthy.collect();
+    let mut issues = Vec::new();
+    for known in known.iter().filter(|known| !known.heartbeat.leaving) {
+        let reported = unhealthy
+            .iter()
+            .filter(|(_, representative)| std::ptr::eq(*representative, known));
+        let reported: Vec<&Tier> = reported.map(|(tier, _)| *tier).collect();
+        let heartbeat = &known.heartbeat;
+        let which = format!("The {} process at {}", heartbeat.role, heartbeat.endpoint);
+        if !known.is_alive() {
+            if reported.is_empty() {
+                issues.push(format!(
+                    "{which} sent its last heartbeat {} s ago and did not shut down: check whether it was killed.",
+                    known.silent_ms / 1000
                 ));
             }
             continue;
         }
-        let mut missing: Vec<&(String, String)> = present.missing.iter().collect();
-        for tier in told {
-            let lacks = tier.lacks(heard);
+        let mut missing: Vec<&(String, String)> = heartbeat.missing.iter().collect();
+        for tier in reported {
+            let lacks = tier.lacks(known);
             missing.retain(|part| !lacks.contains(part));
         }
         if !missing.is_empty() {
-            limping.push(format!("{which} is not ready ({}).", said(&missing)));
+            issues.push(format!("{which} is not ready ({}).", describe(&missing)));
         }
     }
-    limping
+    issues
 }
 
-/// The caches of all processes that are there, those of one name together.
-pub(crate) fn caches(heard: &[Heard]) -> Vec<CacheReport> {
+/// The caches of all live processes, summed by name.
+pub(crate) fn caches(known: &[KnownProcess]) -> Vec<CacheReport> {
     let mut all: BTreeMap<&str, CacheReport> = BTreeMap::new();
-    let there = heard.iter().filter(|heard| heard.is_there());
-    for cache in there.flat_map(|heard| &heard.present.caches) {
+    let alive = known.iter().filter(|known| known.is_alive());
+    for cache in alive.flat_map(|known| &known.heartbeat.caches) {
         let sum = all.entry(&cache.name).or_insert_with(|| CacheReport {
             name: cache.name.clone(),
             entries: 0,
@@ -214,16 +216,15 @@ pub(crate) fn caches(heard: &[Heard]) -> Vec<CacheReport> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use schemas::control::{EventCounts, Present};
+    use schemas::control::Heartbeat;
 
     use super::*;
-    use crate::platform::HEARD_WITHIN_MS;
+    use schemas::control::ALIVE_WITHIN_MS;
 
-    /// A process as it is heard.
-    pub(crate) fn heard(role: &str, silent_ms: u64, missing: &[(&str, &str)]) -> Heard {
+    pub(crate) fn known(role: &str, silent_ms: u64, missing: &[(&str, &str)]) -> KnownProcess {
         let text = |text: &str| text.to_owned();
-        Heard {
-            present: Present {
+        KnownProcess {
+            heartbeat: Heartbeat {
                 process: text(role),
                 role: text(role),
                 version: text("0.1.0"),
@@ -240,15 +241,13 @@ pub(crate) mod tests {
                     hits: 3,
                     misses: 1,
                 }],
-                cleared: Vec::new(),
-                leaves: false,
-                events: EventCounts::default(),
+                ..Heartbeat::default()
             },
             silent_ms,
         }
     }
 
-    fn errors(all: &[Heard]) -> Vec<Option<String>> {
+    fn errors(all: &[KnownProcess]) -> Vec<Option<String>> {
         let records = records(Some(all), "now");
         TIER_KEYS
             .iter()
@@ -257,8 +256,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_process_of_everything_is_every_tier() {
-        let records = records(Some(&[heard("serve", 0, &[])]), "now");
+    fn a_process_of_all_tiers_is_every_tier() {
+        let records = records(Some(&[known("serve", 0, &[])]), "now");
         assert_eq!(records.len(), 3);
         for record in records.values() {
             assert_eq!(record.status, HealthStatus::Healthy);
@@ -268,9 +267,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_tier_lacks_only_what_it_needs() {
+    fn only_required_parts_affect_a_tier() {
         let [ingest, processor, query] =
-            &errors(&[heard("serve", 0, &[("processor", "paused")])])[..]
+            &errors(&[known("serve", 0, &[("processor", "paused")])])[..]
         else {
             panic!("three tiers");
         };
@@ -278,19 +277,19 @@ pub(crate) mod tests {
             (ingest, processor.as_deref(), query),
             (&None, Some("processor: paused"), &None)
         );
-        let new = errors(&[heard("serve", 0, &[("moon", "away")])]);
+        let new = errors(&[known("serve", 0, &[("moon", "away")])]);
         assert!(
             new.iter().all(Option::is_some),
-            "a part nobody knows here matters to all"
+            "an unknown part affects all tiers"
         );
     }
 
     #[test]
-    fn a_tier_is_well_while_one_of_its_processes_is() {
+    fn a_tier_is_healthy_while_one_of_its_processes_is() {
         let all = [
-            heard("query", 0, &[]),
-            heard("query", 0, &[("engine", "away")]),
-            heard("ingest", HEARD_WITHIN_MS + 1, &[]),
+            known("query", 0, &[]),
+            known("query", 0, &[("engine", "away")]),
+            known("ingest", ALIVE_WITHIN_MS + 1, &[]),
         ];
         let [ingest, processor, query] = &errors(&all)[..] else {
             panic!("three tiers");
@@ -301,55 +300,58 @@ pub(crate) mod tests {
         );
         assert!(processor.as_deref().unwrap().contains("no process"));
         assert_eq!(query, &None);
-        let said = limping(&all);
-        assert_eq!(said.len(), 1, "the tier tells of ingest: {said:?}");
-        assert!(said[0].contains("engine: away"));
-        let silent = heard("query", HEARD_WITHIN_MS + 1, &[]);
-        let said = limping(&[heard("query", 0, &[]), silent]);
-        assert!(said.len() == 1 && said[0].contains("silent"), "{said:?}");
+        let issues = process_issues(&all);
+        assert_eq!(issues.len(), 1, "ingest is in the tier: {issues:?}");
+        assert!(issues[0].contains("engine: away"));
+        let silent = known("query", ALIVE_WITHIN_MS + 1, &[]);
+        let issues = process_issues(&[known("query", 0, &[]), silent]);
+        assert!(
+            issues.len() == 1 && issues[0].contains("last heartbeat"),
+            "{issues:?}"
+        );
     }
 
     #[test]
-    fn what_a_tier_tells_of_its_process_is_not_told_twice() {
+    fn an_issue_of_a_tier_is_not_repeated_for_its_process() {
         let paused = ("processor", "paused");
         let away = ("engine", "away");
-        let deaf = ("credentials", "unknown");
-        let well = heard("query", 0, &[]);
+        let unknown = ("credentials", "unknown");
+        let healthy = known("query", 0, &[]);
         for (all, expected) in [
-            (vec![heard("query", 0, &[away])], &[][..]),
-            (vec![heard("serve", 0, &[paused])], &[]),
-            (vec![heard("serve", 0, &[away, paused, deaf])], &[]),
+            (vec![known("query", 0, &[away])], &[][..]),
+            (vec![known("serve", 0, &[paused])], &[]),
+            (vec![known("serve", 0, &[away, paused, unknown])], &[]),
             (
-                vec![heard("query", 0, &[away]), heard("query", 0, &[deaf])],
+                vec![known("query", 0, &[away]), known("query", 0, &[unknown])],
                 &["(credentials: unknown)"],
             ),
             (
-                vec![heard("serve", 0, &[paused, ("engine", "slow")]), well],
+                vec![known("serve", 0, &[paused, ("engine", "slow")]), healthy],
                 &[],
             ),
             (
                 vec![
-                    heard("serve", 0, &[deaf, paused]),
-                    heard("ingest", 0, &[]),
-                    heard("query", 0, &[]),
+                    known("serve", 0, &[unknown, paused]),
+                    known("ingest", 0, &[]),
+                    known("query", 0, &[]),
                 ],
                 &["(credentials: unknown)"],
             ),
         ] {
-            let said = limping(&all);
-            assert_eq!(said.len(), expected.len(), "{said:?}");
-            for (said, expected) in said.iter().zip(expected) {
-                assert!(said.contains(expected), "{said}");
+            let issues = process_issues(&all);
+            assert_eq!(issues.len(), expected.len(), "{issues:?}");
+            for (issue, expected) in issues.iter().zip(expected) {
+                assert!(issue.contains(expected), "{issue}");
             }
         }
     }
 
     #[test]
-    fn caches_of_one_name_are_one_and_the_silent_have_none() {
+    fn caches_are_summed_by_name_over_live_processes() {
         let all = [
-            heard("query", 0, &[]),
-            heard("ingest", 0, &[]),
-            heard("processor", HEARD_WITHIN_MS + 1, &[]),
+            known("query", 0, &[]),
+            known("ingest", 0, &[]),
+            known("processor", ALIVE_WITHIN_MS + 1, &[]),
         ];
         let sums = caches(&all);
         assert_eq!(sums.len(), 1);
@@ -360,12 +362,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nobody_listening_is_no_judgement() {
-        let records = records(None, "now");
-        assert!(
-            records
-                .values()
-                .all(|record| record.status == HealthStatus::Unknown && record.error.is_none())
-        );
+    fn without_access_to_processes_tiers_are_unknown() {
+        for record in records(None, "now").values() {
+            assert_eq!(record.status, HealthStatus::Unknown);
+            assert!(record.error.is_none() && record.last_health_check.is_none());
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the captured clients send that is easy to get wrong.
+//! Peculiarities of the captured clients.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn old(fields: Value) -> Value {
 fn ids_are_text_and_nothing_else() {
     for id in [
         "3f2a1b0c-0000-4000-8000-000000000001",
-        // A UUID in shape alone; a number of 64 bits; a span; whatever a user calls it.
+        // Invalid UUIDs; a 64-bit number; a span; whatever a user calls it.
         "0803a3e0-8b4a-b6ab-f8c2-f1f6077b057d",
         "16284555259369995481",
         "00f067aa0ba902b7",

@@ -1,4 +1,4 @@
-//! Messages and judgements.
+//! Messages and feedback.
 
 use super::*;
 
@@ -9,10 +9,10 @@ fn message(event: &Value) -> Option<(String, String)> {
     })
 }
 
-fn judgement(event: &Value) -> Option<(Option<Rating>, Option<String>)> {
+fn feedback_of(event: &Value) -> Option<(Option<Rating>, Option<String>)> {
     check(event, |event| {
-        let judgement = event.unwrap().judgement?;
-        Some((judgement.rating, judgement.comment.map(Cow::into_owned)))
+        let feedback = event.unwrap().feedback?;
+        Some((feedback.rating, feedback.comment.map(Cow::into_owned)))
     })
 }
 
@@ -55,7 +55,7 @@ fn a_chat_event_of_the_interfaces_own_shape_says_who_said_what() {
     });
     let event = chat(json!({"role": "assistant", "content": "", "rating": "so so", "extra": 1}));
     assert_eq!(message(&event), said("assistant", ""));
-    assert_eq!(judgement(&event), None);
+    assert_eq!(feedback_of(&event), None);
     assert_eq!(other_names(&event), ["extra", "rating"]);
     for (fields, code, text) in [
         (
@@ -96,7 +96,7 @@ fn a_chat_event_of_the_interfaces_own_shape_says_who_said_what() {
     ] {
         check(&chat(fields), |event| {
             let fault = event.unwrap_err();
-            assert_eq!((fault.code, fault.message.as_str()), (code, text));
+            assert_eq!((fault.code.as_str(), fault.message.as_str()), (code, text));
         });
     }
 }
@@ -112,10 +112,10 @@ fn a_feedback_event_of_the_interfaces_own_shape_judges() {
     };
     let event = feedback(json!({"rating": "positive", "comment": "well done", "role": "x"}));
     let expected = (Some(Rating::Positive), Some("well done".to_owned()));
-    assert_eq!(judgement(&event), Some(expected));
+    assert_eq!(feedback_of(&event), Some(expected));
     assert_eq!(other_names(&event), ["role"]);
     let event = feedback(json!({"rating": "negative", "comment": null}));
-    assert_eq!(judgement(&event), Some((Some(Rating::Negative), None)));
+    assert_eq!(feedback_of(&event), Some((Some(Rating::Negative), None)));
     for (fields, code, text) in [
         (
             json!({"comment": "x"}),
@@ -140,7 +140,7 @@ fn a_feedback_event_of_the_interfaces_own_shape_judges() {
     ] {
         check(&feedback(fields), |event| {
             let fault = event.unwrap_err();
-            assert_eq!((fault.code, fault.message.as_str()), (code, text));
+            assert_eq!((fault.code.as_str(), fault.message.as_str()), (code, text));
         });
     }
 }
@@ -158,7 +158,7 @@ fn the_words_of_chat_and_feedback_mean_nothing_in_other_events() {
         for (key, value) in fields.as_object().unwrap() {
             event[key] = value.clone();
         }
-        assert_eq!((message(&event), judgement(&event)), (None, None));
+        assert_eq!((message(&event), feedback_of(&event)), (None, None));
         let mut kept = other_names(&event);
         kept.sort();
         assert_eq!(kept, names);
@@ -316,15 +316,15 @@ fn feedback_of_an_old_client_is_understood_as_far_as_it_can_be() {
     ] {
         for place in ["extra", "feedback"] {
             let event = old(json!({"type": null, "event": "feedback", place: given.clone()}));
-            assert_eq!(judgement(&event), expected, "{event}");
+            assert_eq!(feedback_of(&event), expected, "{event}");
         }
     }
     let both = old(json!({"event": "feedback", "feedback": {}, "extra": {"thumb": "up"}}));
-    assert_eq!(judgement(&both), some(Some(Positive), None));
-    assert_eq!(judgement(&old(json!({"event": "feedback"}))), None);
+    assert_eq!(feedback_of(&both), some(Some(Positive), None));
+    assert_eq!(feedback_of(&old(json!({"event": "feedback"}))), None);
 }
 
-/// What the captured clients sent about chats, as one line each.
+/// The captured clients' chat events, as one line each.
 fn captured(body: &str) -> Vec<String> {
     let capture: Value = serde_json::from_str(body).unwrap();
     let events = capture["body"]["events"].as_array().unwrap();
@@ -336,9 +336,9 @@ fn captured(body: &str) -> Vec<String> {
             if let Some(message) = read.message {
                 lines.push(format!("{thread} {}: {}", message.role, message.content));
             }
-            if let Some(judgement) = read.judgement {
-                let rating = judgement.rating.map_or("-", Rating::as_str);
-                let comment = judgement.comment.as_deref().unwrap_or("-");
+            if let Some(feedback) = read.feedback {
+                let rating = feedback.rating.map_or("-", Rating::as_str);
+                let comment = feedback.comment.as_deref().unwrap_or("-");
                 lines.push(format!("{} {rating} {comment}", read.name));
             }
         });

@@ -9,6 +9,7 @@ fn said(at: i64, event_id: u128) -> Message {
         app: "shop",
         run: "r",
         thread: "",
+        inherits: true,
         agent: "clerk",
         user: "ada",
     }
@@ -81,7 +82,7 @@ async fn an_answer_belongs_to_the_thread_of_its_question_even_when_it_came_first
         .await
         .unwrap();
     assert_eq!(old.thread.into_thread(), threads[0]);
-    // Of a run that lends two threads, the earliest message says which.
+    // Of a run with two threads to inherit, the earliest message decides.
     let other = Message {
         thread: "later",
         ..said(NOON_MS + 1, 3)
@@ -90,6 +91,29 @@ async fn an_answer_belongs_to_the_thread_of_its_question_even_when_it_came_first
     let mut threads = list(&store, "p", &[]).await;
     threads.sort_by(|left, right| left.thread_id.cmp(&right.thread_id));
     assert_eq!(counts(&threads), [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_the_documented_dialect_takes_a_thread_from_its_own_fields_only() {
+    let store = database().await.unwrap();
+    let own = |at, event_id, thread| Message {
+        inherits: false,
+        thread,
+        ..said(at, event_id)
+    };
+    let messages = [own(NOON_MS, 1, "talk"), own(NOON_MS + 1, 2, "")];
+    write(&store, "p", &messages).await;
+    let threads = list(&store, "p", &[]).await;
+    assert_eq!(counts(&threads), [1, 1]);
+    assert_eq!(threads[0].grouped_by, GroupedBy::Window);
+    let window = view(&store, "p", "shop", &threads[0].thread_id).await;
+    assert_eq!(window.unwrap().messages[0].event_id, 2);
+    // The answer of an old client beside them still belongs to the thread of its question.
+    write(&store, "p", &[said(NOON_MS + 2, 3)]).await;
+    let mut threads = list(&store, "p", &[]).await;
+    threads.sort_by_key(|thread| thread.message_count);
+    assert_eq!(counts(&threads), [1, 2]);
+    assert_eq!(threads[1].thread_id, "talk");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,7 +191,7 @@ async fn threads_of_other_projects_and_apps_stay_apart_t1() {
     .await;
     assert_eq!(counts(&list(&store, "p", &[]).await), [1, 1, 1]);
     assert_eq!(counts(&list(&store, "q", &[]).await), [1, 1]);
-    assert_eq!(counts(&list(&store, "nobody", &[]).await), [0; 0]);
+    assert_eq!(counts(&list(&store, "unknown", &[]).await), [0; 0]);
     let window = list(&store, "q", &[]).await.pop().unwrap();
     assert!(view(&store, "p", "shop", &window.thread_id).await.is_none());
     let any_app = ThreadName {

@@ -1,4 +1,4 @@
-//! What threads are, written plainly over the whole set of messages.
+//! The rules of threads, written plainly over the whole set of messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,14 @@ pub(crate) struct Message {
     pub(crate) app: &'static str,
     pub(crate) run: &'static str,
     pub(crate) thread: &'static str,
+    /// Whether an old client sent it.
+    pub(crate) inherits: bool,
     pub(crate) agent: &'static str,
     pub(crate) user: &'static str,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct GivenRating {
     pub(crate) at: i64,
     pub(crate) event_id: u128,
     pub(crate) app: &'static str,
@@ -48,7 +50,7 @@ impl Expected {
         self.messages.last().unwrap().at
     }
 
-    /// The newest that is given.
+    /// The newest value that is present.
     fn newest(&self, of: impl Fn(&Message) -> &'static str) -> &'static str {
         let given = self.messages.iter().rev().map(of);
         given
@@ -101,16 +103,18 @@ impl Expected {
 
 /// All threads of these messages, in no order.
 pub(crate) fn threads(messages: &BTreeSet<Message>) -> Vec<Expected> {
-    let mut lent: BTreeMap<(&str, &str), &'static str> = BTreeMap::new();
+    let mut inherited: BTreeMap<(&str, &str), &'static str> = BTreeMap::new();
     for message in messages.iter().filter(|message| !message.thread.is_empty()) {
-        lent.entry((message.app, message.run))
+        inherited
+            .entry((message.app, message.run))
             .or_insert(message.thread);
     }
     let mut named: BTreeMap<(&'static str, &'static str), Vec<Message>> = BTreeMap::new();
     let mut spoken: BTreeMap<(&'static str, &str, &str), Vec<Message>> = BTreeMap::new();
     for message in messages {
         let thread = match message.thread {
-            "" => lent.get(&(message.app, message.run)).copied(),
+            "" if !message.inherits => None,
+            "" => inherited.get(&(message.app, message.run)).copied(),
             own => Some(own),
         };
         match thread {
@@ -144,8 +148,12 @@ pub(crate) fn threads(messages: &BTreeSet<Message>) -> Vec<Expected> {
     found
 }
 
-/// Whether the question asks for this thread.
-pub(crate) fn is_asked_for(thread: &Expected, query: &ThreadQuery, feedback: &[Judged]) -> bool {
+/// Whether the query matches this thread.
+pub(crate) fn is_asked_for(
+    thread: &Expected,
+    query: &ThreadQuery,
+    feedback: &[GivenRating],
+) -> bool {
     let newest = |run: &str| {
         feedback
             .iter()

@@ -1,8 +1,8 @@
-//! What a schema may ask of one value, known before any value is checked.
+//! Bounds on the checks of one value, computed before any validation.
 //!
-//! `allOf` and its like apply subschemas to the value itself, and `$ref` applies one from elsewhere: sixty definitions
-//! that each refer to the next one twice ask for 2^60 checks of one value. Those are counted here without being made.
-//! What a schema asks of the parts of a value depends on the value; [`super::metered`] bounds it at each check.
+//! `allOf` and similar keywords apply subschemas to the value itself, and so does `$ref`: sixty definitions that each
+//! refer to the next one twice require 2^60 checks of one value. They are counted here without being carried out. The
+//! checks of the parts of a value depend on the value; [`super::metered`] bounds them in each validation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,24 +10,24 @@ use serde_json::{Map, Value};
 
 /// Subschemas of one schema (X1): 256 KiB of them have some thousand.
 const SUBSCHEMAS_MAX: usize = 10_000;
-/// Checks of one value: those of a large union of large unions, some milliseconds of them.
+/// Checks of one value: a large union of large unions, which takes some milliseconds.
 const CHECKS_MAX: u64 = 50_000;
-/// The same of all subschemas together: some of it is done for each of them when the schema is compiled.
+/// Checks of one value, summed over all subschemas: compilation does some of them for each.
 const CHECKS_SUM_MAX: u64 = 1_000_000;
-/// How deep `allOf` and its like and `$ref` may lead from one schema to another without leaving the value. With values
-/// 128 deep it is what a check takes of its stack.
+/// Depth of `allOf` and similar keywords and `$ref` on one value. With values 128 deep this bounds the stack of a
+/// validation.
 const NESTED_MAX: usize = 128;
-/// Patterns of one schema: each is compiled and kept.
+/// Patterns of one schema: each is compiled (X1).
 const PATTERNS_MAX: usize = 200;
-/// What a schema of JSON Schema itself costs, which the validator knows without being told.
+/// Checks of a meta-schema, which the validator knows by its URI.
 const META_CHECKS: u64 = 1_000;
 const META_PREFIXES: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
 
 /// Keywords with one subschema for the value itself.
 const SAME_ONE: [&str; 4] = ["not", "if", "then", "else"];
-/// Keywords with a list of them.
+/// Keywords with a list of subschemas for the value itself.
 const SAME_LIST: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-/// Keywords with a map of them.
+/// Keywords with a map of subschemas for the value itself.
 const SAME_MAP: [&str; 2] = ["dependentSchemas", "dependencies"];
 /// Keywords with one subschema, or a list of them, for parts of the value.
 const PART: [&str; 10] = [
@@ -42,17 +42,15 @@ const PART: [&str; 10] = [
     "contentSchema",
     "extends",
 ];
-/// Keywords with a map of subschemas for parts of the value, or that are only referred to.
+/// Keywords with a map of subschemas for parts of the value, or for references.
 const PART_MAP: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
-/// Keywords that apply a subschema from elsewhere to the value itself.
+/// Keywords that apply another subschema to the value itself.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 type Schema = Map<String, Value>;
 
-/// Whether a schema is within the bounds.
-///
 /// # Errors
-/// The rule that it breaks, where, and what was found.
+/// The violated bound, its place and the value.
 pub(super) fn check(schema: &Value) -> Result<(), String> {
     let mut bounds = Bounds::default();
     bounds.enter(schema, String::new())?;
@@ -63,7 +61,7 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
         let checks = bounds.checks(schema, &place, 0)?;
         if checks > CHECKS_MAX {
             return Err(format!(
-                "{} asks for {} of each value through `allOf`, `anyOf`, `oneOf`, `not`, `if`, `dependentSchemas` and `$ref`; at most {CHECKS_MAX} are allowed: refer to a subschema once instead of several times",
+                "{} requires {} of each value through `allOf`, `anyOf`, `oneOf`, `not`, `if`, `dependentSchemas` and `$ref`; at most {CHECKS_MAX} are allowed: refer to a subschema once instead of several times",
                 named(&place),
                 counted(checks),
             ));
@@ -71,7 +69,7 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
         sum = sum.saturating_add(checks);
         if sum > CHECKS_SUM_MAX {
             return Err(format!(
-                "its subschemas ask for more than {CHECKS_SUM_MAX} checks together through `allOf`, `anyOf`, `oneOf`, `not`, `if`, `dependentSchemas` and `$ref`, which is the most there may be"
+                "its subschemas require more than {CHECKS_SUM_MAX} checks together through `allOf`, `anyOf`, `oneOf`, `not`, `if`, `dependentSchemas` and `$ref`, which is the limit"
             ));
         }
         at += 1;
@@ -93,23 +91,23 @@ fn counted(checks: u64) -> String {
     }
 }
 
-/// A schema by its address: two equal ones are two.
+/// Identifies a subschema; equal subschemas at different places are distinct.
 type Address = *const Schema;
 
 #[derive(Default)]
 struct Bounds<'a> {
-    /// Subschemas in the order in which they were found, and where.
+    /// Subschemas in the order in which they were found, and their places.
     order: Vec<&'a Schema>,
     places: Vec<String>,
     known: HashSet<Address>,
-    /// How many of them were looked into.
+    /// Number of subschemas that were explored.
     explored: usize,
-    /// The schema itself, and subschemas with an identifier of their own.
+    /// The schema itself, and subschemas with `$id`.
     resources: Vec<(&'a str, &'a Value)>,
-    /// Those with a name.
+    /// Subschemas by anchor.
     anchors: HashMap<&'a str, Vec<&'a Value>>,
     patterns: usize,
-    /// Checks that a subschema asks for; `None` while they are counted.
+    /// Checks of a subschema; `None` while they are counted.
     checks: HashMap<Address, Option<u64>>,
 }
 
@@ -123,7 +121,7 @@ impl<'a> Bounds<'a> {
         }
         if self.order.len() == SUBSCHEMAS_MAX {
             return Err(format!(
-                "it has more than {SUBSCHEMAS_MAX} subschemas, which is the most there may be"
+                "it has more than {SUBSCHEMAS_MAX} subschemas, which is the limit"
             ));
         }
         let text = |key: &str| map.get(key).and_then(Value::as_str);
@@ -141,7 +139,7 @@ impl<'a> Bounds<'a> {
         self.patterns += named_by_pattern.map_or(0, Map::len);
         if self.patterns > PATTERNS_MAX {
             return Err(format!(
-                "it has more than {PATTERNS_MAX} patterns in `pattern` and `patternProperties`, which is the most there may be"
+                "it has more than {PATTERNS_MAX} patterns in `pattern` and `patternProperties`, which is the limit"
             ));
         }
         self.order.push(map);
@@ -149,7 +147,7 @@ impl<'a> Bounds<'a> {
         Ok(())
     }
 
-    /// Finds the subschemas of all that were found.
+    /// Finds the subschemas of all found subschemas.
     fn explore(&mut self) -> Result<(), String> {
         while let Some(schema) = self.order.get(self.explored).copied() {
             let place = self.places[self.explored].clone();
@@ -172,7 +170,7 @@ impl<'a> Bounds<'a> {
         Ok(())
     }
 
-    /// How many checks of one value a schema asks for, its own included.
+    /// The checks of one value that a schema requires, including its own.
     fn checks(&mut self, schema: &'a Schema, place: &str, nested: usize) -> Result<u64, String> {
         match self.checks.get(&(schema as Address)) {
             Some(Some(checks)) => return Ok(*checks),
@@ -204,15 +202,15 @@ impl<'a> Bounds<'a> {
                     .flat_map(Map::values)
                     .collect()
             } else if of(&REFERENCES) {
-                let asked = self.referred(value.as_str().unwrap_or_default(), place, nested)?;
-                checks = checks.saturating_add(asked);
+                let required = self.referred(value.as_str().unwrap_or_default(), place, nested)?;
+                checks = checks.saturating_add(required);
                 continue;
             } else {
                 continue;
             };
             for applied in applied {
-                let asked = self.of_value(applied, place, nested)?;
-                checks = checks.saturating_add(asked);
+                let required = self.of_value(applied, place, nested)?;
+                checks = checks.saturating_add(required);
             }
         }
         self.checks.insert(schema, Some(checks));
@@ -226,12 +224,12 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// How many checks a reference asks for: the most of all that it may mean.
+    /// The largest number of checks of all possible targets of a reference.
     fn referred(&mut self, reference: &str, place: &str, nested: usize) -> Result<u64, String> {
         let is_meta = META_PREFIXES.iter().any(|meta| reference.starts_with(meta));
         let mut most = if is_meta { META_CHECKS } else { 1 };
         for target in self.targets(reference) {
-            // A reference may lead to where no keyword does.
+            // A reference may lead to a place that no keyword reaches.
             self.enter(target, format!("{place} -> {reference}"))?;
             self.explore()?;
             most = most.max(self.of_value(target, place, nested)?);
@@ -239,24 +237,24 @@ impl<'a> Bounds<'a> {
         Ok(most)
     }
 
-    /// What a reference may mean. Which resource it goes to is for the validator to say: those that end like it are
-    /// meant, or all where that cannot be told. None is meant by a reference to another document.
+    /// The possible targets of a reference. The validator resolves it exactly; here all resources with the same last path
+    /// segment are possible, or all resources if the segment is unclear. A reference to another document has no target.
     fn targets(&self, reference: &str) -> Vec<&'a Value> {
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let is_plain = |uri: &str| !uri.contains(['%', '?', '\\']);
         let end = |uri: &'a str| last_segment(uri.split('#').next().unwrap_or_default());
-        let is_told = !matches!(last_segment(base), "" | "." | "..")
+        let is_clear = !matches!(last_segment(base), "" | "." | "..")
             && is_plain(base)
             && self.resources.iter().all(|(id, _)| is_plain(id));
-        let meant = self.resources.iter().filter(|(id, _)| {
+        let possible = self.resources.iter().filter(|(id, _)| {
             let end = end(id);
-            !is_told
+            !is_clear
                 || end.eq_ignore_ascii_case(last_segment(base))
                 || (end.is_empty() && !id.is_empty())
         });
         let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8_lossy();
         if fragment.is_empty() || fragment.starts_with('/') {
-            let pointed = meant.filter_map(|(_, schema)| schema.pointer(&fragment));
+            let pointed = possible.filter_map(|(_, schema)| schema.pointer(&fragment));
             return pointed.collect();
         }
         let anchored = self.anchors.get(&*fragment);

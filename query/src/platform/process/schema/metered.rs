@@ -1,8 +1,8 @@
-//! A value that counts how often it is looked at, so that a check against a schema ends.
+//! A JSON value that counts accesses, so that every validation ends.
 //!
-//! The validator has no limit of its own and cannot be interrupted, and a schema may make it look at one value any
-//! number of times. It reads the value through [`jsonschema::json::Node`] alone, so the limits are there: each look is
-//! a step, and the look that is one too many unwinds out of the validator. Nothing is printed: it is no panic.
+//! The validator has no limit and cannot be interrupted, and a schema can make it access a value any number of times. It
+//! reads values only through [`jsonschema::json::Node`], where each access is a step; the first step over the limit
+//! unwinds out of the validator, without running the panic hook.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -15,36 +15,34 @@ use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, SerdeJson, cmp};
 use serde_json::{Map, Number, Value};
 
-/// Steps between two looks at the clock: a step costs some nanoseconds, a look about 25.
-const STEPS_PER_LOOK: u64 = 16;
-/// Bytes of text that are one more step: strings are matched and counted.
+/// Steps between two reads of the clock: a step takes some nanoseconds, a read about 25.
+const STEPS_PER_CLOCK_READ: u64 = 16;
+/// Bytes of text per additional step: strings are matched and counted.
 const TEXT_BYTES_PER_STEP: usize = 256;
-/// Bytes that one violation takes, nearly, beside the value that it may quote.
+/// Approximate size of a violation, without the value that it may quote.
 const VIOLATION_BYTES: usize = 512;
 
-/// What one check may cost.
+/// Limits of one validation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Looks at the value or a part of it.
+    /// Accesses to the value or a part of it.
     pub(super) steps: u64,
-    /// Bytes of violations and of the values that they quote.
+    /// Bytes of violations and the values that they quote.
     pub(super) report_bytes: usize,
-    /// When it ends at the latest, at the next look.
+    /// Checked at accesses.
     pub(super) deadline: Instant,
 }
 
-/// The limit that a check reached.
+/// The limit that a validation exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Exceeded {
-    /// Too many looks at the value.
     Steps,
-    /// Too many violations to hold.
+    /// Too many violations for the memory bound.
     Report,
-    /// The deadline.
     Time,
 }
 
-/// What is left of the limits of the check on this thread.
+/// The remaining limits of the validation on this thread.
 #[derive(Clone, Copy)]
 struct Meter {
     limits: Limits,
@@ -54,13 +52,13 @@ thread_local! {
     static METER: Cell<Option<Meter>> = const { Cell::new(None) };
 }
 
-/// Runs a check on this thread within these limits.
+/// Runs a validation on this thread within these limits.
 ///
 /// # Errors
-/// The limit that was reached. A panic of the validator goes on.
+/// The exceeded limit. A panic of the validator is resumed.
 pub(super) fn within<T>(limits: Limits, check: impl FnOnce() -> T) -> Result<T, Exceeded> {
     METER.set(Some(Meter { limits }));
-    // What the check leaves behind half-done is dropped with it.
+    // The state of an unfinished validation is dropped with it.
     let outcome = catch_unwind(AssertUnwindSafe(check));
     METER.set(None);
     outcome.map_err(|payload| match payload.downcast::<Exceeded>() {
@@ -81,8 +79,8 @@ fn charge(steps: u64, report_bytes: usize) {
         (Some(steps), Some(bytes)) => {
             limits.steps = steps;
             limits.report_bytes = bytes;
-            let is_looking = before / STEPS_PER_LOOK != steps / STEPS_PER_LOOK;
-            (is_looking && Instant::now() >= limits.deadline).then_some(Exceeded::Time)
+            let reads_clock = before / STEPS_PER_CLOCK_READ != steps / STEPS_PER_CLOCK_READ;
+            (reads_clock && Instant::now() >= limits.deadline).then_some(Exceeded::Time)
         }
         (None, _) => Some(Exceeded::Steps),
         (_, None) => Some(Exceeded::Report),
@@ -90,7 +88,7 @@ fn charge(steps: u64, report_bytes: usize) {
     match exceeded {
         None => METER.set(Some(Meter { limits })),
         Some(exceeded) => {
-            // What is dropped on the way out may look once more.
+            // Destructors may access values during unwinding.
             METER.set(None);
             resume_unwind(Box::new(exceeded));
         }
@@ -105,7 +103,7 @@ fn text_steps(text: &str) -> u64 {
     1 + (text.len() / TEXT_BYTES_PER_STEP) as u64
 }
 
-/// Bytes of a value as text, nearly.
+/// Approximate size of a value as text.
 fn text_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -121,10 +119,10 @@ fn text_bytes(value: &Value) -> usize {
     }
 }
 
-/// The representation of values that are counted.
+/// The representation of counted values.
 pub(super) struct Metered;
 
-/// A value, or a part of one, that is counted.
+/// A counted value or part of a value.
 #[derive(Clone, Copy)]
 pub(super) struct Counted<'a>(pub(super) &'a Value);
 
@@ -206,7 +204,7 @@ impl<'a> Node<'a, Metered> for Counted<'a> {
     }
 
     fn to_value(&self) -> Cow<'a, Value> {
-        // Asked for by each violation, and by some of them to quote it.
+        // Called for each violation, and by some violations to quote the value.
         charge(1, VIOLATION_BYTES + text_bytes(self.0));
         Cow::Borrowed(self.0)
     }
@@ -236,7 +234,6 @@ impl<'a> Object<'a, Metered> for Members<'a> {
     }
 }
 
-/// Counts each member that it hands out.
 pub(super) struct MembersIter<'a>(serde_json::map::Iter<'a>);
 
 impl<'a> Iterator for MembersIter<'a> {
@@ -267,7 +264,6 @@ impl<'a> Array<'a, Metered> for Items<'a> {
     }
 }
 
-/// Counts each item that it hands out.
 pub(super) struct ItemsIter<'a>(std::slice::Iter<'a, Value>);
 
 impl<'a> Iterator for ItemsIter<'a> {
@@ -280,8 +276,8 @@ impl<'a> Iterator for ItemsIter<'a> {
     }
 }
 
-/// A value in a set of distinct values. The validator's own hash leaves out how arrays nest, so that `[]`, `[[]]` and
-/// `[[],[]]` collide, and an array of such takes quadratic time.
+/// A value in a set of distinct values. The validator's own hash ignores how arrays nest, so that `[]`, `[[]]` and
+/// `[[],[]]` collide, and an array of these takes quadratic time.
 struct Distinct<'a>(&'a Value);
 
 impl PartialEq for Distinct<'_> {
@@ -308,7 +304,7 @@ impl Hash for Distinct<'_> {
                 items.len().hash(state);
                 items.iter().for_each(|item| Distinct(item).hash(state));
             }
-            // In the order of the keys, which is that of the map.
+            // The map iterates in the order of its keys.
             Value::Object(members) => {
                 members.len().hash(state);
                 for (key, value) in members {

@@ -1,14 +1,14 @@
-//! Schemas that are honest, and schemas that mean harm.
+//! Valid schemas and malicious schemas.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::checks::Checks;
+use super::super::checks::Validations;
 use super::*;
 
-/// Longer than any of these takes on a busy machine.
+/// Longer than any of these validations takes on a busy machine.
 const TIME: Duration = Duration::from_secs(30);
 
 fn compiled(schema: &Value) -> Schema {
@@ -16,8 +16,9 @@ fn compiled(schema: &Value) -> Schema {
 }
 
 fn found(schema: &Schema, value: &Value) -> (Vec<Violation>, bool) {
-    let checked = schema.violations(value, Instant::now() + TIME);
-    checked.unwrap_or_else(|exceeded| panic!("{exceeded:?}"))
+    let found = schema.violations(value, Instant::now() + TIME);
+    let found = found.unwrap_or_else(|exceeded| panic!("{exceeded:?}"));
+    (found.listed, found.has_more)
 }
 
 fn order() -> Schema {
@@ -33,7 +34,7 @@ fn order() -> Schema {
 }
 
 #[test]
-fn every_violation_is_named_with_its_place_and_without_the_value() {
+fn every_violation_has_its_path_and_not_the_value() {
     let wrong = json!({"key1": "", "key2": "SECRET", "items": [{"count": "many"}], "more": 1});
     let (violations, is_cut) = found(&order(), &wrong);
     assert!(!is_cut);
@@ -53,8 +54,8 @@ fn every_violation_is_named_with_its_place_and_without_the_value() {
         assert!(places.contains(&place), "{place:?}: {violations:?}");
     }
     assert_eq!(violations.len(), 4);
-    let said = serde_json::to_string(&violations).unwrap();
-    assert!(!said.contains("SECRET") && said.contains("more"), "{said}");
+    let text = serde_json::to_string(&violations).unwrap();
+    assert!(!text.contains("SECRET") && text.contains("more"), "{text}");
     let (missing, _) = found(&order(), &json!({}));
     let messages: Vec<&str> = missing.iter().map(|one| one.message.as_str()).collect();
     assert!(messages[0].contains("key1") && messages[1].contains("key2"));
@@ -65,7 +66,7 @@ fn every_violation_is_named_with_its_place_and_without_the_value() {
 }
 
 #[test]
-fn what_is_no_schema_or_refers_elsewhere_is_refused_with_a_reason() {
+fn an_invalid_schema_or_a_foreign_reference_is_rejected_with_a_reason() {
     for (schema, named) in [
         (json!(7), "an object"),
         (json!(false), "an object"),
@@ -80,8 +81,8 @@ fn what_is_no_schema_or_refers_elsewhere_is_refused_with_a_reason() {
             "own-dialect",
         ),
     ] {
-        let refused = Schema::compile(&schema).err().unwrap_or_default();
-        assert!(refused.contains(named), "{schema}: {refused}");
+        let error = Schema::compile(&schema).err().unwrap_or_default();
+        assert!(error.contains(named), "{schema}: {error}");
     }
 }
 
@@ -101,7 +102,7 @@ fn a_schema_that_refers_to_itself_ends() {
 }
 
 #[test]
-fn a_pattern_that_goes_back_for_ever_is_given_up() {
+fn a_pattern_with_too_much_backtracking_is_a_violation() {
     let schema = compiled(&json!({"pattern": "^(?=(a+)+$)(a|aa)+\\1b$"}));
     let started = std::time::Instant::now();
     let (violations, _) = found(&schema, &json!("a".repeat(5000)));
@@ -121,7 +122,7 @@ fn violations_and_their_texts_are_bounded_x1() {
 
 proptest! {
     #[test]
-    fn names_and_values_of_any_kind_are_judged_without_a_panic(key in ".{0,20}", text in ".{0,20}") {
+    fn any_name_and_value_is_validated_without_a_panic(key in ".{0,20}", text in ".{0,20}") {
         let schema = compiled(&json!({"properties": {key.clone(): {"type": "number"}}}));
         let (violations, _) = found(&schema, &json!({key: text}));
         prop_assert_eq!(violations.len(), 1);
@@ -139,10 +140,10 @@ fn doubled(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
 }
 
 #[test]
-fn a_schema_that_asks_for_2_to_the_60_checks_of_one_value_is_refused_x1() {
-    let refused = |schema: &Value| Schema::compile(schema).err().unwrap_or_default();
+fn a_schema_with_2_to_the_60_checks_of_one_value_is_rejected_x1() {
+    let error = |schema: &Value| Schema::compile(schema).err().unwrap_or_default();
     for keyword in ["allOf", "anyOf", "oneOf"] {
-        let why = refused(&doubled(60, |next| json!({keyword: [next, next]})));
+        let why = error(&doubled(60, |next| json!({keyword: [next, next]})));
         for named in ["50000", "`$ref`", "at most"] {
             assert!(why.contains(named), "{keyword}: {why}");
         }
@@ -152,9 +153,9 @@ fn a_schema_that_asks_for_2_to_the_60_checks_of_one_value_is_refused_x1() {
         |next: Value| json!({"dependentSchemas": {"x": next, "y": next}}),
         |next: Value| json!({"dependencies": {"x": next, "y": next}}),
     ] {
-        assert!(refused(&doubled(30, twice)).contains("50000"));
+        assert!(error(&doubled(30, twice)).contains("50000"));
     }
-    // By names, by identifiers and by what is resolved as late as possible.
+    // By anchors, dynamic anchors and identifiers.
     let named = |by: fn(usize) -> Value, reference: fn(usize) -> Value| {
         let mut schema = json!({"$defs": {}, "allOf": [reference(0)]});
         for level in 0..40 {
@@ -163,7 +164,7 @@ fn a_schema_that_asks_for_2_to_the_60_checks_of_one_value_is_refused_x1() {
             schema["$defs"][level.to_string()] = one;
         }
         schema["$defs"]["40"] = by(40);
-        refused(&schema)
+        error(&schema)
     };
     let anchors = named(
         |level| json!({"$anchor": format!("a{level}")}),
@@ -183,7 +184,7 @@ fn a_schema_that_asks_for_2_to_the_60_checks_of_one_value_is_refused_x1() {
 }
 
 #[test]
-fn a_schema_with_too_much_of_anything_is_refused_with_the_rule() {
+fn a_schema_over_a_bound_is_rejected_with_the_bound() {
     let many = |count: usize, one: fn(usize) -> Value| {
         let properties = (0..count).map(|number| (format!("p{number}"), one(number)));
         json!({"properties": properties.collect::<serde_json::Map<_, _>>()})
@@ -214,7 +215,7 @@ fn a_schema_with_too_much_of_anything_is_refused_with_the_rule() {
 }
 
 #[test]
-fn large_honest_schemas_are_accepted() {
+fn large_valid_schemas_are_accepted() {
     // An order with two hundred fields, each of one of forty types that refer to each other.
     let mut defs = serde_json::Map::new();
     for number in 0..40 {
@@ -269,7 +270,7 @@ fn large_honest_schemas_are_accepted() {
 }
 
 #[test]
-fn the_largest_body_of_small_values_is_within_the_steps() {
+fn the_largest_body_of_small_values_is_within_the_step_limit() {
     let numbers = compiled(
         &json!({"type": "object", "properties": {"all": {"type": "array", "items": {"type": "integer", "minimum": 0}}}}),
     );
@@ -278,10 +279,10 @@ fn the_largest_body_of_small_values_is_within_the_steps() {
 }
 
 #[test]
-fn a_check_ends_whatever_the_schema_makes_of_the_body_x1() {
+fn a_validation_always_ends_x1() {
     let deep = (0..120).fold(json!(1), |value, _| json!({"c": value}));
     let wide = json!(vec![json!({"c": [1, "a"]}); 5_000]);
-    // Arrays that nest in many ways and hold nothing: a hash that leaves out how they nest is the same for all.
+    // Nested empty arrays: a hash that ignores nesting is the same for all.
     let nests: Vec<Value> = (0..20)
         .scan(json!([]), |value, _| {
             *value = json!([value, []]);
@@ -299,13 +300,13 @@ fn a_check_ends_whatever_the_schema_makes_of_the_body_x1() {
         .collect();
     let nested = json!(nested);
     let schemas = [
-        // Each level of the body doubles what was asked of the one above.
+        // Each level of the body doubles the checks of the level above.
         json!({"$defs": {"n": {"properties": {"c": {"allOf": [{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/n"}]}}}}, "$ref": "#/$defs/n"}),
         json!({"$defs": {"n": {"additionalProperties": {"anyOf": [{"$ref": "#/$defs/n"}, {"not": {"$ref": "#/$defs/n"}}]}}}, "$ref": "#/$defs/n"}),
         json!({"$defs": {"n": {"properties": {"c": {"$ref": "#/$defs/n"}}, "patternProperties": {"c": {"$ref": "#/$defs/n"}}}}, "$ref": "#/$defs/n"}),
         json!({"$defs": {"n": {"unevaluatedProperties": {"oneOf": [{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/n"}]}}}, "$ref": "#/$defs/n"}),
         json!({"$dynamicAnchor": "n", "properties": {"c": {"allOf": [{"$dynamicRef": "#n"}, {"$dynamicRef": "#n"}]}}}),
-        // Much is asked of each of many values.
+        // Many checks of each of many values.
         json!({"items": doubled(12, |next| json!({"allOf": [next, next]})), "$defs": doubled(12, |next| json!({"allOf": [next, next]}))["$defs"]}),
         json!({"items": {"contains": {"type": "string"}, "uniqueItems": true, "unevaluatedItems": false}, "uniqueItems": true, "unevaluatedItems": false}),
         json!({"uniqueItems": true}),
@@ -317,7 +318,7 @@ fn a_check_ends_whatever_the_schema_makes_of_the_body_x1() {
         for body in [&deep, &wide, &nested] {
             let started = Instant::now();
             let _ = schema.violations(body, started + Duration::from_millis(300));
-            // One look at the value may be a match of a pattern, or some thousand checks that look at nothing.
+            // One access can be a match of a pattern, or some thousand checks without an access.
             assert!(started.elapsed() < TIME, "{:?}", started.elapsed());
         }
     }
@@ -335,7 +336,7 @@ fn a_check_ends_whatever_the_schema_makes_of_the_body_x1() {
 }
 
 #[test]
-fn more_violations_than_can_be_held_are_the_first_one_x1() {
+fn more_violations_than_fit_in_memory_are_reduced_to_the_first_x1() {
     let schema = compiled(&json!({"allOf": vec![json!({"required": ["more"]}); 400]}));
     let body = json!({"text": "x".repeat(500_000)});
     let (violations, is_cut) = found(&schema, &body);
@@ -343,7 +344,7 @@ fn more_violations_than_can_be_held_are_the_first_one_x1() {
 }
 
 #[test]
-fn distinct_items_are_told_apart_as_json_schema_says() {
+fn items_are_unique_as_json_schema_defines() {
     let schema = compiled(&json!({"uniqueItems": true}));
     let is_unique = |value: Value| found(&schema, &value).0.is_empty();
     assert!(is_unique(
@@ -362,7 +363,7 @@ fn distinct_items_are_told_apart_as_json_schema_says() {
 }
 
 #[tokio::test]
-async fn the_deepest_body_fits_the_stack_of_a_check_under_the_deepest_schema() {
+async fn the_deepest_body_fits_the_stack_under_the_deepest_schema() {
     let mut schema = doubled(100, |next| json!({"allOf": [next]}));
     schema["$defs"]["a100"] =
         json!({"properties": {"c": {"$ref": "#/$defs/a0"}}, "additionalProperties": false});
@@ -371,7 +372,7 @@ async fn the_deepest_body_fits_the_stack_of_a_check_under_the_deepest_schema() {
     schema["$defs"]["a60"] = json!({"properties": {"c": {"$ref": "#/$defs/a0"}}, "additionalProperties": false, "unevaluatedProperties": false});
     let body = (0..126).fold(json!({"d": 1}), |value, _| json!({"c": value}));
     let check = move |deadline| compiled(&schema).violations(&body, deadline);
-    let checked = Checks::new().run("p", TIME, check).await;
+    let checked = Validations::new().run("p", TIME, check).await;
     assert!(
         matches!(checked, Ok(Ok(_) | Err(Exceeded::Steps))),
         "{checked:?}"

@@ -1,0 +1,11 @@
+//! A run in memory: its key, its stored state, its current state, and its contribution to the runs above it.
+
+mod cost;
+mod key;
+mod node;
+mod snapshot;
+
+pub use cost::OwnCost;
+pub use key::{BuildKeyHasher, KeyMap, KeySet, RunKey, Scope};
+pub use node::{Node, Nodes};
+pub use snapshot::{HotRun, Resolved, RunTotals, Snapshot, nothing};

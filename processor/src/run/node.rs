@@ -1,0 +1,294 @@
+//! A run in the working set: its stored state and its current state.
+
+use std::sync::Arc;
+
+use schemas::fold::{RunState, Totals};
+use store::reads::states::StoredRun;
+
+use super::cost::OwnCost;
+use super::key::{KeyMap, RunKey, Scope};
+use super::snapshot::{HotRun, Resolved, RunTotals, Snapshot, nothing};
+use crate::error::ProcessorError;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub(crate) version: u64,
+    snapshot: Snapshot,
+    resolved: Resolved,
+    /// The keys of its rows that are not tombstones: one, unless a write was interrupted, and none if no event of it is
+    /// stored.
+    keys: Vec<i64>,
+    parent: Option<RunKey>,
+    parent_run_id: Arc<str>,
+    cost: OwnCost,
+    run_totals: RunTotals,
+    /// Whether only marks on it were stored.
+    is_unseen: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Index of its scope.
+    pub scope: usize,
+    pub run_id: Arc<str>,
+    /// The fold of all known events. Boxed, because maps move their values when they grow.
+    pub state: Box<RunState>,
+    /// The encoded state.
+    pub snapshot: Snapshot,
+    /// Root and inherited values, as far as they are resolved.
+    pub resolved: Resolved,
+    /// Its own cost.
+    pub cost: OwnCost,
+    /// Subtree totals, as far as they are computed.
+    pub totals: Totals,
+    /// Whether any run may name this one as its parent.
+    pub may_have_children: bool,
+    pub(crate) base: Option<Base>,
+}
+
+impl Node {
+    /// Whether the stored row differs.
+    pub fn is_changed(&self) -> bool {
+        let started_at_ms = self.state.started_at_ms();
+        let keys = if self.state.is_unseen() {
+            &[][..]
+        } else {
+            std::slice::from_ref(&started_at_ms)
+        };
+        self.base.as_ref().is_none_or(|base| {
+            base.snapshot != self.snapshot
+                || base.resolved != self.resolved
+                || base.cost != self.cost
+                || base.run_totals.totals != self.totals
+                || base.keys != keys
+        })
+    }
+
+    /// Whether it is stored below a parent that is not its current one.
+    pub fn is_rewired(&self, nodes: &Nodes) -> bool {
+        self.stored_totals().is_some() && self.stored_parent() != nodes.parent_of(self)
+    }
+
+    /// Without its descendants.
+    pub fn own_totals(&self) -> Totals {
+        Totals::own(&self.state, self.cost.amount)
+    }
+
+    /// `None` for a new run.
+    pub fn stored_totals(&self) -> Option<RunTotals> {
+        let base = self.base.as_ref().filter(|base| !base.is_unseen)?;
+        Some(base.run_totals)
+    }
+
+    pub fn stored_parent(&self) -> Option<RunKey> {
+        self.base.as_ref().and_then(|base| base.parent)
+    }
+
+    /// Empty for none.
+    pub fn stored_parent_id(&self) -> &str {
+        let base = self.base.as_ref();
+        base.map(|base| base.parent_run_id.as_ref())
+            .unwrap_or_default()
+    }
+
+    /// Empty for a new run.
+    pub fn stored_root(&self) -> Arc<str> {
+        let base = self.base.as_ref();
+        base.map(|base| base.resolved.root.clone())
+            .unwrap_or_default()
+    }
+
+    /// The keys of its rows that are not tombstones.
+    pub fn keys(&self) -> impl Iterator<Item = i64> {
+        self.base.iter().flat_map(|base| base.keys.iter().copied())
+    }
+
+    /// The version of the row to write: the log's position, and above every stored version (P3).
+    pub fn version(&self, scope: &Scope) -> u64 {
+        let above_stored = self
+            .base
+            .as_ref()
+            .map_or(0, |base| base.version.saturating_add(1));
+        scope.next_offset.max(above_stored)
+    }
+
+    /// Whether no event of it is stored; marks on it may be.
+    pub(crate) fn is_new(&self) -> bool {
+        self.base.as_ref().is_none_or(|base| base.is_unseen)
+    }
+}
+
+impl Node {
+    pub(crate) fn unknown(scope: usize, run_id: Arc<str>) -> Self {
+        let resolved = Resolved {
+            root: run_id.clone(),
+            agent: nothing(),
+            user_email: nothing(),
+        };
+        Self {
+            scope,
+            run_id,
+            state: Box::default(),
+            snapshot: Snapshot::default(),
+            resolved,
+            cost: OwnCost::default(),
+            totals: Totals::default(),
+            may_have_children: false,
+            base: None,
+        }
+    }
+
+    /// A run from the cache.
+    pub(crate) fn of_hot(
+        scope: usize,
+        run_id: Arc<str>,
+        hot: HotRun,
+        of: &Scope,
+    ) -> Result<Self, ProcessorError> {
+        let state = hot.snapshot.decode()?;
+        let keys = if state.is_unseen() {
+            Vec::new()
+        } else {
+            vec![hot.started_at_ms]
+        };
+        let found = Found {
+            version: hot.version,
+            snapshot: hot.snapshot,
+            resolved: hot.resolved,
+            keys,
+            cost: hot.cost,
+            totals: hot.run_totals.totals,
+        };
+        let mut node = found.into_node(scope, run_id, of, state);
+        node.may_have_children = hot.may_have_children;
+        Ok(node)
+    }
+
+    /// A run from its rows, usually one. Several are joined: each may lack events, the join has all of them.
+    pub(crate) fn of_rows(
+        scope: usize,
+        run_id: Arc<str>,
+        mut rows: Vec<StoredRun>,
+        of: &Scope,
+    ) -> Result<Self, ProcessorError> {
+        rows.sort_by_key(|row| (row.version, row.is_deleted == 0));
+        let keys = rows
+            .iter()
+            .filter(|row| row.is_deleted == 0)
+            .map(|row| row.started_at)
+            .collect();
+        let mut older = RunState::default();
+        let Some(newest) = rows.pop() else {
+            return Ok(Self::unknown(scope, run_id));
+        };
+        for row in &rows {
+            older.join(snapshot(row).decode()?);
+        }
+        let state = snapshot(&newest).decode()?;
+        let found = Found {
+            version: newest.version,
+            // The state of the newest row: if the join contains more, the run counts as changed.
+            snapshot: snapshot(&newest),
+            resolved: Resolved {
+                root: newest.root_run_id.as_str().into(),
+                agent: newest.agent.as_str().into(),
+                user_email: newest.user_email.as_str().into(),
+            },
+            keys,
+            cost: OwnCost {
+                amount: newest.cost,
+                status: newest.cost_status,
+                is_estimated: newest.cost_estimated != 0,
+            },
+            totals: newest.totals,
+        };
+        let mut node = found.into_node(scope, run_id, of, state);
+        if !rows.is_empty() {
+            node.state.join(older);
+            node.snapshot = Snapshot::of(&node.state)?;
+        }
+        Ok(node)
+    }
+}
+
+/// The stored values of a run, from the cache or the table.
+struct Found {
+    version: u64,
+    snapshot: Snapshot,
+    resolved: Resolved,
+    keys: Vec<i64>,
+    cost: OwnCost,
+    totals: Totals,
+}
+
+impl Found {
+    fn into_node(self, scope: usize, run_id: Arc<str>, of: &Scope, state: RunState) -> Node {
+        let parent_run_id: Arc<str> = state.parent_run_id().into();
+        let base = Base {
+            version: self.version,
+            snapshot: self.snapshot.clone(),
+            resolved: self.resolved.clone(),
+            keys: self.keys,
+            parent: (!parent_run_id.is_empty()).then(|| of.key(&parent_run_id)),
+            parent_run_id,
+            cost: self.cost,
+            run_totals: RunTotals {
+                own: Totals::own(&state, self.cost.amount),
+                totals: self.totals,
+            },
+            is_unseen: state.is_unseen(),
+        };
+        Node {
+            scope,
+            run_id,
+            state: Box::new(state),
+            snapshot: self.snapshot,
+            resolved: self.resolved,
+            cost: self.cost,
+            totals: self.totals,
+            may_have_children: true,
+            base: Some(base),
+        }
+    }
+}
+
+fn snapshot(row: &StoredRun) -> Snapshot {
+    Snapshot {
+        state: row.state.as_slice().into(),
+        input_preview: row.input_preview.as_str().into(),
+        output_preview: row.output_preview.as_str().into(),
+    }
+}
+
+/// The runs of a working set.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    pub(crate) nodes: KeyMap<Node>,
+    pub(crate) scopes: Vec<Scope>,
+}
+
+impl Nodes {
+    pub fn get(&self, key: RunKey) -> Option<&Node> {
+        self.nodes.get(&key)
+    }
+
+    pub fn get_mut(&mut self, key: RunKey) -> Option<&mut Node> {
+        self.nodes.get_mut(&key)
+    }
+
+    /// In no order.
+    pub fn iter(&self) -> impl Iterator<Item = (RunKey, &Node)> {
+        self.nodes.iter().map(|(key, node)| (*key, node))
+    }
+
+    pub fn sibling_of(&self, node: &Node, run_id: &str) -> RunKey {
+        self.scopes[node.scope].key(run_id)
+    }
+
+    /// The parent a run names, whether it is stored or not.
+    pub fn parent_of(&self, node: &Node) -> Option<RunKey> {
+        Some(node.state.parent_run_id())
+            .filter(|parent| !parent.is_empty())
+            .map(|parent| self.sibling_of(node, parent))
+    }
+}

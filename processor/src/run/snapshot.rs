@@ -1,0 +1,85 @@
+//! What is kept of a run, in its row and in the cache of hot runs.
+
+use std::sync::{Arc, LazyLock};
+
+use schemas::fold::{Previews, RunState, StateFault, Totals};
+
+use super::cost::OwnCost;
+
+/// Values of a run that depend on its ancestors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The topmost known ancestor; the run itself if it has none.
+    pub root: Arc<str>,
+    /// The run's agent, else the nearest ancestor's, else empty.
+    pub agent: Arc<str>,
+    /// The run's user, else the nearest ancestor's, else empty.
+    pub user_email: Arc<str>,
+}
+
+impl Resolved {
+    pub fn bytes(&self) -> usize {
+        self.root.len() + self.agent.len() + self.user_email.len()
+    }
+}
+
+/// A run's state as the table stores it: equal states have equal snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The fold's state without its previews.
+    pub state: Arc<[u8]>,
+    pub input_preview: Arc<str>,
+    pub output_preview: Arc<str>,
+}
+
+impl Snapshot {
+    pub fn of(state: &RunState) -> Result<Self, StateFault> {
+        let previews = state.previews();
+        Ok(Self {
+            state: state.encode()?.into(),
+            input_preview: previews.input.into(),
+            output_preview: previews.output.into(),
+        })
+    }
+
+    pub fn decode(&self) -> Result<RunState, StateFault> {
+        let previews = Previews {
+            input: &self.input_preview,
+            output: &self.output_preview,
+        };
+        RunState::decode(&self.state, previews)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.state.len() + self.input_preview.len() + self.output_preview.len()
+    }
+}
+
+/// Stored totals of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTotals {
+    /// Without its descendants.
+    pub own: Totals,
+    /// With its descendants.
+    pub totals: Totals,
+}
+
+/// What a run's next event needs of the run.
+#[derive(Clone, Debug)]
+pub struct HotRun {
+    pub snapshot: Snapshot,
+    pub version: u64,
+    /// When the run starts: the key of its row.
+    pub started_at_ms: i64,
+    pub resolved: Resolved,
+    pub cost: OwnCost,
+    pub run_totals: RunTotals,
+    /// Whether any run may name this one as its parent.
+    pub may_have_children: bool,
+}
+
+/// The empty text, allocated once.
+pub fn nothing() -> Arc<str> {
+    static NOTHING: LazyLock<Arc<str>> = LazyLock::new(|| "".into());
+    NOTHING.clone()
+}

@@ -1,0 +1,154 @@
+//! From folded runs to rows.
+
+use schemas::event::Rating;
+use schemas::fold::Totals;
+use store::tables::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
+
+use super::decode::{EventLine, FeedbackLine, MessageLine, StartLine};
+use crate::run::{Node, Scope};
+
+pub fn event<'a>(line: &'a EventLine<'a>, scopes: &'a [Scope], now_ms: i64) -> EventRow<'a> {
+    let scope = &scopes[line.scope];
+    EventRow {
+        project_id: scope.project.as_str(),
+        app_id: scope.app.as_str(),
+        timestamp: line.timestamp_ms,
+        run_id: &line.run_id,
+        event_id: line.id.0,
+        name: &line.name,
+        payload: line.raw.as_bytes(),
+        received_at: line.received_at_ms,
+        stored_at: now_ms,
+    }
+}
+
+pub fn message<'a>(line: &'a MessageLine<'a>, scopes: &'a [Scope]) -> MessageRow<'a> {
+    let scope = &scopes[line.scope];
+    MessageRow {
+        project_id: scope.project.as_str(),
+        app_id: scope.app.as_str(),
+        timestamp: line.timestamp_ms,
+        event_id: line.id.0,
+        run_id: &line.run_id,
+        parent_run_id: line.parent_run_id.as_deref().unwrap_or_default(),
+        thread_id: line.thread_id.as_deref().unwrap_or_default(),
+        agent: line.agent.as_deref().unwrap_or_default(),
+        user_email: line.user_email.as_deref().unwrap_or_default(),
+        role: &line.message.role,
+        content: &line.message.content,
+        inherits_thread: u8::from(line.inherits_thread),
+    }
+}
+
+pub fn feedback<'a>(line: &'a FeedbackLine<'a>, scopes: &'a [Scope]) -> FeedbackRow<'a> {
+    let scope = &scopes[line.scope];
+    FeedbackRow {
+        project_id: scope.project.as_str(),
+        app_id: scope.app.as_str(),
+        run_id: &line.run_id,
+        timestamp: line.timestamp_ms,
+        event_id: line.id.0,
+        rating: line.feedback.rating.map(Rating::as_str).unwrap_or_default(),
+        comment: line.feedback.comment.as_deref().unwrap_or_default(),
+    }
+}
+
+pub fn instance<'a>(line: &'a StartLine<'a>, scopes: &'a [Scope]) -> InstanceRow<'a> {
+    let scope = &scopes[line.scope];
+    let (project, app) = (scope.project.as_str(), scope.app.as_str());
+    InstanceRow::of(project, app, &line.start, line.input)
+}
+
+/// The rows of a run that changed: the run itself, and a tombstone at each other key where it still has a row. All
+/// contain the state, so that a look-up finds it whichever of them a crash left behind. Marks on a run that was never
+/// seen are a tombstone too: no reader sees it, and the run finds it when it arrives.
+pub fn run<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> impl Iterator<Item = RunRow<'a>> {
+    let key = node.state.started_at_ms();
+    let row = current(node, scope, now_ms);
+    let tombstones: Vec<RunRow<'a>> = node
+        .keys()
+        .filter(|old_key| *old_key != key)
+        .map(|started_at| RunRow {
+            started_at,
+            is_deleted: 1,
+            ..row.clone()
+        })
+        .collect();
+    let row = RunRow {
+        is_deleted: u8::from(node.state.is_unseen()),
+        ..row
+    };
+    tombstones.into_iter().chain([row])
+}
+
+fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
+    let state = &node.state;
+    let cost = node.cost;
+    let Totals {
+        cost: total_cost,
+        prompt_tokens: total_prompt_tokens,
+        completion_tokens: total_completion_tokens,
+        tokens: total_tokens_with_children,
+        llm_calls,
+        errors: error_count,
+    } = node.totals;
+    let feedback = state.latest_feedback();
+    let (first_event_at, last_event_at) = state.event_span_ms();
+    let error = state.error();
+    let usage = state.usage();
+    let tokens = usage.tokens;
+    RunRow {
+        project_id: scope.project.as_str(),
+        app_id: scope.app.as_str(),
+        started_at: state.started_at_ms(),
+        run_id: &node.run_id,
+        version: node.version(scope),
+        is_deleted: 0,
+        parent_run_id: state.parent_run_id(),
+        root_run_id: &node.resolved.root,
+        name: state.name(),
+        r#type: state.kind(),
+        status: state.status(),
+        agent: &node.resolved.agent,
+        user_email: &node.resolved.user_email,
+        model: state.model(),
+        tags: state.tags().collect(),
+        thread_id: state.thread_id(),
+        ended_at: state.ended_at_ms(),
+        latency_ms: state.latency_ms(),
+        prompt_tokens: tokens.prompt,
+        completion_tokens: tokens.completion,
+        total_tokens: tokens.total,
+        cached_tokens: tokens.cached,
+        reasoning_tokens: tokens.reasoning,
+        calls: usage.calls,
+        cost: cost.amount,
+        cost_status: cost.status,
+        cost_estimated: u8::from(cost.is_estimated),
+        total_cost,
+        total_prompt_tokens,
+        total_completion_tokens,
+        total_tokens_with_children,
+        llm_calls,
+        error_count,
+        error_name: error.map(|error| error.name.as_ref()).unwrap_or_default(),
+        error_message: error
+            .map(|error| error.message.as_ref())
+            .unwrap_or_default(),
+        saved: u8::from(state.is_saved()),
+        feedback_rating: feedback
+            .map(|feedback| feedback.rating.as_str())
+            .unwrap_or_default(),
+        feedback_comment: feedback
+            .map(|feedback| feedback.comment)
+            .unwrap_or_default(),
+        feedback_at: feedback.map(|feedback| feedback.at_ms),
+        input_preview: state.input_preview(),
+        output_preview: state.output_preview(),
+        metadata: state.metadata().collect(),
+        first_event_at,
+        last_event_at,
+        updated_at: now_ms,
+        state: &node.snapshot.state,
+    }
+}

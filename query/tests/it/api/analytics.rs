@@ -1,0 +1,4 @@
+//! `/api/analytics`.
+
+mod unpriced;
+pub(crate) mod usage;

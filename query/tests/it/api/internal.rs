@@ -1,0 +1,7 @@
+//! `/api/internal`.
+
+mod cache;
+mod jobs;
+mod pipeline;
+pub(crate) mod prices;
+mod tokens;

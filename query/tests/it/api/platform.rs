@@ -1,0 +1,4 @@
+//! `/api/platform` and `/rtm`.
+
+mod process;
+mod scan;

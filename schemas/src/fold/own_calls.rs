@@ -1,0 +1,217 @@
+//! What a run's model calls add up to: its own cost, tokens and calls. And how the state keeps the calls.
+
+use super::calls::{Call, Calls};
+use super::state::ExactDecimal;
+use super::{Cost, CostStatus, Last, OwnUsage, RunState, Stamp};
+use crate::event::Tokens;
+use crate::price::{PriceTable, Usage};
+use crate::timestamp::UnixMs;
+
+/// The type of model calls.
+const LLM: &str = "llm";
+
+/// One of a run's own model calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelCall<'a> {
+    /// Of the event that completes it, where one does.
+    pub stamp: Option<Stamp>,
+    /// Empty where none is known.
+    pub model: &'a str,
+    /// The total is as given, else what is known of prompt and completion.
+    pub tokens: Tokens,
+    pub cost: Cost,
+}
+
+impl RunState {
+    /// Its own model calls in order of time, as many as [`RunState::usage`] counts.
+    pub fn model_calls(&self, prices: &PriceTable) -> Vec<ModelCall<'_>> {
+        match self.listed_calls() {
+            Some(calls) => calls
+                .map(|(stamp, call)| ModelCall {
+                    stamp: Some(stamp),
+                    model: self.model_of(call),
+                    tokens: OwnUsage::of(call.tokens, 1).tokens,
+                    cost: self.cost_of(stamp, call, prices),
+                })
+                .collect(),
+            None if self.kind() == LLM => vec![ModelCall {
+                stamp: self.only_call().map(|(stamp, _)| stamp),
+                model: self.model(),
+                tokens: self.usage().tokens,
+                cost: self.cost(prices),
+            }],
+            None => Vec::new(),
+        }
+    }
+
+    /// The model of one of several calls. One that names none has the run's.
+    fn model_of<'a>(&'a self, call: &'a Call) -> &'a str {
+        call.model.as_deref().unwrap_or(self.model())
+    }
+
+    /// Its own cost: the sum over its model calls, each as the client gave it, else by the price table.
+    pub fn cost(&self, prices: &PriceTable) -> Cost {
+        match self.listed_calls() {
+            Some(calls) => calls
+                .map(|(stamp, call)| self.cost_of(stamp, call, prices))
+                .reduce(Cost::and)
+                .unwrap_or_else(|| Cost::none(CostStatus::NoTokens)),
+            None => match self.cost.get() {
+                Some(ExactDecimal(amount)) => Cost::provided(*amount),
+                None => {
+                    let usage = self.priced_by(self.model(), self.tokens(), self.started_at_ms());
+                    Cost::of(self.kind(), usage, prices)
+                }
+            },
+        }
+    }
+
+    /// The cost of one of several calls.
+    fn cost_of(&self, stamp: Stamp, call: &Call, prices: &PriceTable) -> Cost {
+        if let Some(ExactDecimal(amount)) = call.cost {
+            return Cost::provided(amount);
+        }
+        let usage = self.priced_by(self.model_of(call), call.tokens, stamp.timestamp_ms());
+        Cost::of(LLM, usage, prices)
+    }
+
+    fn priced_by<'a>(&self, model: &'a str, tokens: Tokens, at_ms: UnixMs) -> Usage<'a> {
+        Usage {
+            model,
+            prompt: tokens.prompt,
+            completion: tokens.completion,
+            total: tokens.total,
+            cached: tokens.cached,
+            at_ms,
+        }
+    }
+
+    /// The latest counts.
+    fn tokens(&self) -> Tokens {
+        Tokens {
+            prompt: self.prompt_tokens.get().copied(),
+            completion: self.completion_tokens.get().copied(),
+            total: self.total_tokens.get().copied(),
+            cached: self.cached_tokens.get().copied(),
+            reasoning: self.reasoning_tokens.get().copied(),
+        }
+    }
+
+    /// Its own tokens and model calls, without its descendants'.
+    pub fn usage(&self) -> OwnUsage {
+        match self.listed_calls() {
+            Some(calls) => calls.map(|(_, call)| OwnUsage::of(call.tokens, 1)).sum(),
+            None => OwnUsage::of(self.tokens(), u64::from(self.kind() == LLM)),
+        }
+    }
+
+    /// The call that the registers make by themselves: that of the latest event with usage, if it is complete. It has
+    /// the run's type.
+    fn only_call(&self) -> Option<(Stamp, Call)> {
+        let counts = [
+            &self.prompt_tokens,
+            &self.completion_tokens,
+            &self.total_tokens,
+            &self.cached_tokens,
+            &self.reasoning_tokens,
+        ];
+        let stamps = counts.into_iter().filter_map(Last::stamp);
+        let stamp = stamps.chain(self.cost.stamp()).max()?;
+        fn of<T: Ord + Clone>(register: &Last<T>, stamp: Stamp) -> Option<T> {
+            let is_of = register.stamp() == Some(stamp);
+            register.get().filter(|_| is_of).cloned()
+        }
+        let [prompt, completion, total, cached, reasoning] =
+            counts.map(|register| of(register, stamp));
+        let call = Call {
+            is_typed: self.kind() == LLM,
+            model: of(&self.model, stamp),
+            tokens: Tokens {
+                prompt,
+                completion,
+                total,
+                cached,
+                reasoning,
+            },
+            cost: of(&self.cost, stamp),
+        };
+        call.is_complete().then_some((stamp, call))
+    }
+
+    pub(super) fn take_calls(&mut self) -> KnownCalls {
+        match self.calls.take() {
+            Some(calls) => KnownCalls::Listed(calls),
+            None => KnownCalls::Few(self.only_call(), None),
+        }
+    }
+
+    /// Keeps the calls as a list only if the registers do not make the same: equal sets of events are equal states.
+    pub(super) fn put_calls(&mut self, calls: KnownCalls) {
+        let only = self.only_call();
+        self.calls = match calls {
+            KnownCalls::Few(one, None) if one == only => None,
+            KnownCalls::Listed(calls) if calls.are(only.as_ref()) => None,
+            KnownCalls::Listed(calls) => Some(calls),
+            KnownCalls::Few(one, other) => {
+                let calls: Calls = one.into_iter().chain(other).collect();
+                (!calls.are(only.as_ref())).then(|| Box::new(calls))
+            }
+        };
+    }
+
+    /// The calls that count as the run's own, where the registers do not say it all: calls of type `llm`, and calls
+    /// without a type if the run has it.
+    fn listed_calls(&self) -> Option<impl Iterator<Item = (Stamp, &Call)>> {
+        let is_llm = self.kind() == LLM;
+        let calls = self.calls.as_deref()?;
+        let counted = move || {
+            let all = calls.iter();
+            all.filter(move |(_, call)| call.is_typed || is_llm)
+        };
+        // All events of a run of type `llm` with one call are parts of that call.
+        let is_one_in_parts = is_llm && calls.len() == 1;
+        (counted().next().is_some() && !is_one_in_parts).then(counted)
+    }
+}
+
+/// The calls of a state while it changes: as a list, or the one of its registers and one more.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack while one event is folded; a box would be an allocation for each"
+)]
+pub(super) enum KnownCalls {
+    Few(Option<(Stamp, Call)>, Option<(Stamp, Call)>),
+    Listed(Box<Calls>),
+}
+
+impl KnownCalls {
+    pub(super) fn and(self, call: Option<(Stamp, Call)>) -> Self {
+        let Some((stamp, call)) = call else {
+            return self;
+        };
+        match self {
+            Self::Few(None, None) => Self::Few(Some((stamp, call)), None),
+            Self::Few(one, None) => Self::Few(one, Some((stamp, call))),
+            Self::Few(one, other) => {
+                let few = one.into_iter().chain(other);
+                Self::Listed(Box::new(few.chain([(stamp, call)]).collect()))
+            }
+            Self::Listed(mut calls) => {
+                calls.offer(stamp, call);
+                Self::Listed(calls)
+            }
+        }
+    }
+
+    pub(super) fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Listed(mut calls), Self::Listed(others)) => {
+                calls.join(*others);
+                Self::Listed(calls)
+            }
+            (calls, Self::Few(one, other)) | (Self::Few(one, other), calls) => {
+                calls.and(one).and(other)
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Tokens and model calls of a run itself.
+
+use std::iter::Sum;
+
+use crate::event::Tokens;
+
+/// Tokens and model calls of a run, without its descendants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnUsage {
+    /// Tokens of all its calls. The total is as given, else what is known of prompt and completion.
+    pub tokens: Tokens,
+    pub calls: u64,
+}
+
+impl OwnUsage {
+    pub(super) fn of(tokens: Tokens, calls: u64) -> Self {
+        let Tokens {
+            prompt,
+            completion,
+            total,
+            ..
+        } = tokens;
+        Self {
+            tokens: Tokens {
+                total: total.or_else(|| sum(prompt, completion)),
+                ..tokens
+            },
+            calls,
+        }
+    }
+}
+
+impl Sum for OwnUsage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sums, next| Self {
+            tokens: Tokens {
+                prompt: sum(sums.tokens.prompt, next.tokens.prompt),
+                completion: sum(sums.tokens.completion, next.tokens.completion),
+                total: sum(sums.tokens.total, next.tokens.total),
+                cached: sum(sums.tokens.cached, next.tokens.cached),
+                reasoning: sum(sums.tokens.reasoning, next.tokens.reasoning),
+            },
+            calls: sums.calls + next.calls,
+        })
+    }
+}
+
+/// The sum of what is known; `None` if nothing is.
+fn sum(left: Option<u64>, right: Option<u64>) -> Option<u64> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.saturating_add(right)),
+        (left, right) => left.or(right),
+    }
+}

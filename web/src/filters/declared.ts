@@ -1,0 +1,32 @@
+/** The filters of runs, made from their declarations in the server by `make openapi`. Pure. */
+
+/** Each filter: its query parameter, its label and the kind of its values. */
+export const FILTERS = [
+  { name: "app_id", label: "App", kind: "text" },
+  { name: "status", label: "Status", kind: "choice", words: ["success", "error", "started"] },
+  { name: "model", label: "Model", kind: "text" },
+  { name: "agent", label: "Agent", kind: "text" },
+  { name: "min_latency_s", label: "Latency from", kind: "seconds" },
+  { name: "max_latency_s", label: "Latency to", kind: "seconds" },
+  { name: "min_cost", label: "Cost from", kind: "dollars" },
+  { name: "max_cost", label: "Cost to", kind: "dollars" },
+  { name: "min_tokens", label: "Tokens from", kind: "count" },
+  { name: "max_tokens", label: "Tokens to", kind: "count" },
+  { name: "tags", label: "Any tag", kind: "tags" },
+  { name: "tags_all", label: "Every tag", kind: "tags" },
+  { name: "user_email", label: "User", kind: "text" },
+  { name: "from", label: "From", kind: "time" },
+  { name: "to", label: "To", kind: "time" },
+  { name: "type", label: "Type", kind: "text" },
+  { name: "name", label: "Name", kind: "text" },
+  { name: "error", label: "Error", kind: "text" },
+  { name: "thread_id", label: "Thread", kind: "text" },
+  { name: "parent_run_id", label: "Parent run", kind: "text" },
+  { name: "root", label: "Level", kind: "flag" },
+  { name: "has_parent", label: "Has a parent", kind: "flag" },
+  { name: "saved", label: "Saved", kind: "flag" },
+  { name: "stale", label: "Stale", kind: "flag" },
+  { name: "feedback", label: "Feedback", kind: "choice", words: ["positive", "negative", "any", "none"] },
+  { name: "metadata", label: "Metadata", kind: "entries" },
+  { name: "q", label: "Text", kind: "text" },
+] as const;
