@@ -33,7 +33,7 @@ ifeq ($(shell pkg-config --exists 'openssl >= 3' 2>/dev/null && echo found),foun
 export OPENSSL_NO_VENDOR := 1
 endif
 
-.PHONY: run build engine web openapi kafka kafka-jars lint format check audit advisories test binary test-rust test-live test-recovery test-python test-openapi test-deploy test-web bench bench-distributed build-bench clean test-client-python test-client-typescript
+.PHONY: run build engine web openapi kafka kafka-jars lint format check audit advisories test binary test-rust test-live test-timed test-recovery test-python test-openapi test-deploy test-web bench bench-distributed build-bench clean test-client-python test-client-typescript
 
 run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	target/release/spindle serve
@@ -95,9 +95,10 @@ check: lint ## Formatting, lints and unit tests, of Rust and of the web: before 
 test: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
 test: export CLIPPY_ARGS := -D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 test: export CARGO_INCREMENTAL := 0
-# Three suites at a time, the longest first: most of their time they wait, for servers, brokers, pages and time-outs.
+# Two suites at a time, the longest first; then the tests that judge a time, with nothing beside them.
 test: engine kafka-jars web format binary ## Everything; what CI runs.
-	$(MAKE) -j3 test-live test-rust test-web test-python test-openapi test-client-python test-client-typescript test-deploy audit
+	$(MAKE) -j2 test-live test-rust test-web test-python test-openapi test-client-python test-client-typescript test-deploy audit
+	$(MAKE) test-timed
 
 # All tests in Rust except `test-live`: the two patterns divide the test targets by their first letter.
 test-rust: engine kafka-jars
@@ -106,7 +107,11 @@ test-rust: engine kafka-jars
 
 # Those that run the binary as its users do.
 test-live: engine kafka-jars
-	cargo test --locked --workspace --test 'l*' -- --skip recovery::
+	cargo test --locked --workspace --test 'l*' -- --skip recovery:: --skip _timed
+
+# Those of them that judge how long something takes: on a machine that does nothing else.
+test-timed: engine kafka-jars
+	cargo test --locked --workspace --test 'l*' -- --test-threads 1 _timed
 
 # How long a deployment takes to go on after a fault: nine minutes of times that mean something on a machine without other
 # work, so not part of `make test`.

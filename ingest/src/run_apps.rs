@@ -2,8 +2,8 @@
 //! their id, in whichever app of the project that is (decision 0026).
 //!
 //! Ingest remembers the apps of the runs that it received lately. Others are looked up in the tables, within bounds that
-//! keep reports fast: only for projects with other apps than the default one, a few look-ups at a time, and each for a short time. An event
-//! whose run is not found belongs to the default app.
+//! keep reports fast: only for projects with other apps than the default one, a few look-ups at a time, and each for a
+//! short time. An event whose run is not found belongs to the default app.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;

@@ -50,7 +50,7 @@ impl Watch {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processors_that_leave_and_join_in_order_stop_nothing_for_long() {
+async fn processors_that_leave_and_join_in_order_stop_nothing_for_long_timed() {
     let mut deployment = Deployment::start(Plan {
         ingests: 1,
         processors: 2,

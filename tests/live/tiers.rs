@@ -77,7 +77,7 @@ async fn is_priced_after_a_second(server: &Server, model: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_key_a_revoked_one_and_a_price_are_known_to_every_process_within_a_second() {
+async fn a_new_key_a_revoked_one_and_a_price_are_known_to_every_process_within_a_second_timed() {
     let setup = Setup::distributed().await;
     let server = setup.start_ready().await;
     server.connected().await;

@@ -4,7 +4,6 @@
 //! its partitions at once; without a name, the group would wait for the session of its former self.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,9 +54,8 @@ impl Drop for Kept {
 
 impl Default for Instances {
     fn default() -> Self {
-        let half = |salt: u32| RandomState::new().hash_one((salt, std::process::id()));
         Self {
-            process: format!("member-{:016x}{:016x}", half(1), half(2)),
+            process: format!("member-{:032x}", rand::random::<u128>()),
             joined: AtomicU64::new(0),
             taken: Taken::default(),
         }

@@ -339,6 +339,16 @@ mod tests {
         KafkaConfig::new("127.0.0.1:1", "spindle.events")
     }
 
+    fn clients(config: &KafkaConfig) -> [ClientConfig; 5] {
+        [
+            config.producer(),
+            config.member("g", "a-0"),
+            config.reader(),
+            config.observer(),
+            config.committed("g"),
+        ]
+    }
+
     #[test]
     fn every_fault_is_named_at_once_and_no_value() {
         let mut config = config();
@@ -376,13 +386,7 @@ mod tests {
             config.properties.insert(name.to_owned(), value.to_owned());
         }
         config.check().unwrap();
-        for client in [
-            config.producer(),
-            config.member("g", "a-0"),
-            config.reader(),
-            config.observer(),
-            config.committed("g"),
-        ] {
+        for client in clients(&config) {
             assert_eq!(client.get("retry.backoff.ms"), Some("7"));
             assert_eq!(client.get("security.protocol"), Some("SSL"));
         }
@@ -401,13 +405,7 @@ mod tests {
             assert_eq!(heartbeat(&config), expected_ms);
             assert!(config.commit_deadline() >= config.session_timeout);
         }
-        for client in [
-            config.producer(),
-            config.member("g", "a-0"),
-            config.reader(),
-            config.observer(),
-            config.committed("g"),
-        ] {
+        for client in clients(&config) {
             let trigger = client.get("metadata.recovery.rebootstrap.trigger.ms");
             assert_eq!(trigger, Some("30000"));
         }

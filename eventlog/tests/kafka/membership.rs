@@ -161,6 +161,16 @@ async fn commits_keep_a_lease_without_asking_the_broker() {
     assert!(owner.lease().await > first, "the commits have renewed it");
 }
 
+async fn a_share_each(one: &mut Owner, other: &mut Owner) {
+    in_time("a share each", async {
+        while (one.own.len(), other.own.len()) != (2, 2) {
+            one.step().await.unwrap();
+            other.step().await.unwrap();
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_static_member_comes_back_to_its_partitions_without_a_rebalance() {
     let mut config = config(&Cluster::shared().bootstrap(), 4);
@@ -171,13 +181,7 @@ async fn a_static_member_comes_back_to_its_partitions_without_a_rebalance() {
     config.instance_id = Some("pod-1".to_owned());
     let second = open(&config).await;
     let mut goes = Owner::join(&second).await;
-    in_time("a share each", async {
-        while (stays.own.len(), goes.own.len()) != (2, 2) {
-            stays.step().await.unwrap();
-            goes.step().await.unwrap();
-        }
-    })
-    .await;
+    a_share_each(&mut stays, &mut goes).await;
     stays.told.clear();
     let before = goes.own.clone();
     drop(goes);
@@ -245,13 +249,7 @@ async fn a_member_that_ends_does_not_keep_its_partitions_until_its_session_ends(
     for _ in 0..4 {
         let second = open(&config).await;
         let mut goes = Owner::join(&second).await;
-        in_time("a share each", async {
-            while (stays.own.len(), goes.own.len()) != (2, 2) {
-                stays.step().await.unwrap();
-                goes.step().await.unwrap();
-            }
-        })
-        .await;
+        a_share_each(&mut stays, &mut goes).await;
         drop(goes);
         stays.own(4).await;
     }

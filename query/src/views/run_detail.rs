@@ -81,6 +81,10 @@ fn calls(
     started_at: UnixMs,
     prices: &PriceTable,
 ) -> Vec<RunCall> {
+    let calls = full.state().model_calls(prices);
+    if calls.is_empty() {
+        return Vec::new();
+    }
     let ids = events.events.iter().map(|event| {
         let id = EventId(event.event_id);
         (Stamp::new(event.timestamp, id), id)
@@ -111,7 +115,6 @@ fn calls(
             cost_estimated: call.cost.is_estimated,
         }
     };
-    let calls = full.state().model_calls(prices);
     calls.into_iter().map(call).collect()
 }
 

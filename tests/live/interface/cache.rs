@@ -625,7 +625,7 @@ async fn cost_of_a_call(server: &Server, run: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_changed_behind_their_backs_is_seen_everywhere_and_a_process_that_sleeps_holds_nobody_up()
+async fn what_was_changed_behind_their_backs_is_seen_everywhere_and_a_sleeping_process_delays_nothing_timed()
  {
     let setup = Setup::distributed().await;
     let server = setup.start_ready().await;
