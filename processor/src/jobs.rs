@@ -26,7 +26,6 @@ use tokio::sync::watch;
 
 use crate::backoff::Backoff;
 use crate::error::ProcessorError;
-use crate::random_id::random;
 use crate::stop::stopped_by;
 use control::Barrier;
 use desk::Desk;
@@ -118,7 +117,7 @@ pub struct Runner {
 
 impl Runner {
     pub fn new(parts: JobParts) -> Self {
-        let name = format!("runner_{:032x}", random());
+        let name = format!("runner_{:032x}", rand::random::<u128>());
         Self { parts, name }
     }
 

@@ -47,6 +47,12 @@ pub struct Metrics {
     /// Members that joined again because of that.
     pub stall_rejoins: IntCounter,
     pub hot_bytes: IntGauge,
+    /// Runs with marks of which no event of their own arrived yet.
+    pub waiting_marks: IntGauge,
+    /// Age of the oldest of these marks.
+    pub waiting_marks_age_seconds: IntGauge,
+    /// Marks that were placed in the app of a run that came later.
+    pub late_marks: IntCounter,
 }
 
 #[derive(Clone, Debug)]
@@ -228,6 +234,18 @@ impl Metrics {
                 "Members that joined the group again because a partition was stalled",
             )?,
             hot_bytes: gauge("spindle_processor_hot_bytes", "Memory of hot runs")?,
+            waiting_marks: gauge(
+                "spindle_processor_waiting_marks",
+                "Runs with saved, unsaved or feedback events of which no event of their own arrived yet, in the whole deployment",
+            )?,
+            waiting_marks_age_seconds: gauge(
+                "spindle_processor_waiting_marks_age_seconds",
+                "Age of the oldest of these events",
+            )?,
+            late_marks: counter(
+                "spindle_processor_late_marks_total",
+                "Events that waited in the default app and were placed in the app of their run",
+            )?,
         })
     }
 }

@@ -15,7 +15,6 @@ use crate::known_runs::KnownRuns;
 use crate::lag::LagAges;
 use crate::metrics::Metrics;
 use crate::partitioning;
-use crate::random_id;
 use crate::stalls::Stalls;
 use crate::status::{Status, StatusSender};
 use crate::stop::stopped_by;
@@ -134,7 +133,7 @@ impl Processor {
         let mut lag_interval = tokio::time::interval(LAG_INTERVAL);
         let mut outcome = Ok(());
         let mut ages = LagAges::default();
-        let spread = (random_id::random() % 1000) as f64 / 1000.0;
+        let spread = rand::random();
         let mut stalls = Stalls::new(self.shared.config.stalled_after, spread);
         let learning = self.learn_on(&known);
         let following = partitioning::follow(&self.shared);

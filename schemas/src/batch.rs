@@ -3,7 +3,6 @@
 //! serde_json parses every value; this module only steps from one to the next. It needs the exact span of each event,
 //! so that bytes can be passed through, and it accepts lists inside of lists as deep as clients were seen to nest them,
 //! which serde_json's own bound of 128 levels would reject.
-//! seen to nest them, which serde_json's own bound of 128 levels would refuse.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

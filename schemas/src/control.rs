@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::timestamp::UnixMs;
+
 /// A message to all processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "word", rename_all = "snake_case")]
@@ -93,6 +95,9 @@ pub struct Heartbeat {
     /// Partitions that are stalled as this process sees it; at most [`STALLED_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalled: Vec<StalledPartition>,
+    /// Marks that wait for their run in the whole deployment; `None` for a process that does not look for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_marks: Option<WaitingMarks>,
     /// Set while the process may write runs: a barrier waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor: Option<ProcessorState>,
@@ -119,6 +124,14 @@ pub struct StalledPartition {
     pub owner: String,
     /// What the owner does, or in which state the group is.
     pub state: String,
+}
+
+/// Runs with marks (`saved`, `unsaved`, `feedback`) of which no event of their own arrived yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingMarks {
+    pub runs: u64,
+    /// The earliest of the marks, Unix milliseconds; `None` without any.
+    pub oldest_ms: Option<UnixMs>,
 }
 
 /// The part of a heartbeat for barriers.
@@ -275,6 +288,10 @@ mod tests {
                     owner: "worker 0 here".to_owned(),
                     state: "waiting for records".to_owned(),
                 }],
+                waiting_marks: Some(WaitingMarks {
+                    runs: 2,
+                    oldest_ms: Some(1_795_168_800_007),
+                }),
                 processor: Some(ProcessorState {
                     barrier: Some("b".to_owned()),
                     partitions: 4,

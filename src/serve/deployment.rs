@@ -16,7 +16,7 @@ use processor::HotView;
 use query::{CORE_CACHE, Cleared, ClearedHere, Processes};
 use schemas::control::{
     CacheReport, ControlMessage, EventCounts, Heartbeat, KnownProcess, ORDERS_REMEMBERED,
-    StalledPartition,
+    StalledPartition, WaitingMarks,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -55,6 +55,7 @@ struct Inner {
     turns: Arc<Semaphore>,
     hot_runs: Mutex<Option<HotView>>,
     stalled: Mutex<Option<watch::Receiver<Vec<StalledPartition>>>>,
+    waiting_marks: Mutex<Option<watch::Receiver<Option<WaitingMarks>>>>,
     events: OnceLock<Box<dyn Fn() -> EventCounts + Send + Sync>>,
     is_leaving: AtomicBool,
 }
@@ -106,6 +107,7 @@ impl Deployment {
             turns: Arc::new(Semaphore::new(ORDERS_MAX)),
             hot_runs: Mutex::default(),
             stalled: Mutex::default(),
+            waiting_marks: Mutex::default(),
             events: OnceLock::new(),
             is_leaving: AtomicBool::new(false),
         }))
@@ -123,6 +125,11 @@ impl Deployment {
     /// The stalled partitions of a processor that starts. Until then there are none.
     pub(crate) fn stalled(&self, stalled: watch::Receiver<Vec<StalledPartition>>) {
         *lock(&self.0.stalled) = Some(stalled);
+    }
+
+    /// Sets the marks that wait for their run.
+    pub(crate) fn waiting_marks(&self, waiting: watch::Receiver<Option<WaitingMarks>>) {
+        *lock(&self.0.waiting_marks) = Some(waiting);
     }
 
     /// Sets the source of the event counts in heartbeats, once.
@@ -157,8 +164,10 @@ impl Deployment {
         let counts = self.0.events.get();
         let stalled = lock(&self.0.stalled);
         let stalled = stalled.as_ref().map(|stalled| stalled.borrow().clone());
+        let waiting_marks = lock(&self.0.waiting_marks).clone();
         Heartbeat {
             stalled: stalled.unwrap_or_default(),
+            waiting_marks: waiting_marks.and_then(|waiting| *waiting.borrow()),
             missing: self.0.health.missing_parts(),
             caches: self.0.caches.reports(),
             cleared: lock(&self.0.cleared).iter().cloned().collect(),

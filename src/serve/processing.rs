@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use control::Barrier;
 use processor::jobs::{JobParts, PIECE_ROWS, Runner};
-use processor::{Processor, ProcessorError, Status};
+use processor::{LateMarks, Processor, ProcessorError, Status};
 use schemas::control::StalledPartition;
 use tokio::sync::watch;
 
@@ -59,9 +59,13 @@ pub(crate) async fn run(
             None => running.config.retention_minute,
         },
     });
+    let (store, log) = (parts.store.clone(), parts.topics.events.clone());
+    let late_marks = LateMarks::new(store, log, metrics.clone());
+    parts.deployment.waiting_marks(late_marks.waiting());
     let done = async {
         tokio::join!(
             runner.run(stop.clone()),
+            late_marks.run(stop.clone()),
             process(&running, &parts, barrier, metrics, stop)
         )
     };

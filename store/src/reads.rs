@@ -17,3 +17,4 @@ pub mod states;
 pub mod threads;
 pub mod unpriced;
 pub mod usage;
+pub mod waiting_marks;

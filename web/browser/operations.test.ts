@@ -192,7 +192,9 @@ describe("the pipeline", () => {
       const log = { kind: "kafka", version: "3.9", brokers: 3, topics: 4, lag_records: 321 };
       const at = new Date(1_780_000_000_000 + looks * 2_000).toISOString();
       const disk = { used_bytes: 2 ** 29, max_bytes: 2 ** 30 };
-      route.fulfill({ json: { at, processes: [ingest, processor, query], log: { ...log, ...disk }, log_error: null } });
+      const processes = [ingest, processor, query];
+      const waiting_marks = { runs: 3, oldest_at: "2026-05-01T08:00:00.000Z" };
+      route.fulfill({ json: { at, processes, log: { ...log, ...disk }, log_error: null, waiting_marks } });
     });
     let redriven: unknown;
     await page.route("**/api/internal/dead-letters**", (route) => {
@@ -212,6 +214,7 @@ describe("the pipeline", () => {
     await events.getByText("50/s", { exact: true }).waitFor();
     await events.getByText("321 records").waitFor();
     await page.getByRole("region", { name: "Event log" }).getByText("512.0 MiB of 1.0 GiB").waitFor();
+    await page.getByText(/^3, since /).waitFor();
     await page.getByText("Partition 12: 7 records wait above offset 5").waitFor();
     await page.getByText("store: ClickHouse does not answer").waitFor();
     await button("Show the accepted events").click();

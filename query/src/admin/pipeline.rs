@@ -19,7 +19,7 @@ use crate::params::Pairs;
 use crate::ports::Port;
 use crate::ports::infrastructure::{Infrastructure, LogReport};
 use crate::ports::processes::Processes;
-use schemas::control::KnownProcess;
+use schemas::control::{KnownProcess, WaitingMarks};
 
 /// How long a state of the log is cached: every open page polls every two seconds (X1).
 const LOG_CACHED_FOR: Duration = Duration::from_secs(1);
@@ -66,6 +66,18 @@ pub(crate) struct Pipeline {
     log: Option<PipelineLog>,
     /// Why the log does not answer.
     log_error: Option<String>,
+    /// Marks that wait for their run; `null` while unknown.
+    waiting_marks: Option<PipelineMarks>,
+}
+
+/// Runs with `saved`, `unsaved` or `feedback` events of which no event of their own arrived yet. They are looked for
+/// every ten seconds, and end with the retention of their project.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PipelineMarks {
+    runs: u64,
+    /// Time of the earliest of these events; `null` without any.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    oldest_at: Option<Moment>,
 }
 
 /// A process as of its last heartbeat. Counts begin at 0 with the process and include repetitions; they are `null` for
@@ -177,6 +189,15 @@ impl From<KnownProcess> for PipelineProcess {
     }
 }
 
+impl From<WaitingMarks> for PipelineMarks {
+    fn from(waiting: WaitingMarks) -> Self {
+        Self {
+            runs: waiting.runs,
+            oldest_at: waiting.oldest_ms.map(Moment),
+        }
+    }
+}
+
 impl From<LogReport> for PipelineLog {
     fn from(report: LogReport) -> Self {
         Self {
@@ -217,8 +238,13 @@ pub(crate) async fn pipeline(
         Ok(report) => (Some(PipelineLog::from(report)), None),
         Err(reason) => (None, Some(reason)),
     };
+    // Every process with a processor looks at the same tables.
+    let alive = processes.iter().filter(|known| known.is_alive());
+    let waiting = alive.filter_map(|known| Some((known.silent_ms, known.heartbeat.waiting_marks?)));
+    let waiting = waiting.min_by_key(|(silent_ms, _)| *silent_ms);
     let pipeline = Pipeline {
         at: Moment(now_ms()),
+        waiting_marks: waiting.map(|(_, waiting)| waiting.into()),
         processes: processes.into_iter().map(PipelineProcess::from).collect(),
         log,
         log_error,

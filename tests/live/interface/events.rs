@@ -321,3 +321,83 @@ async fn a_mark_and_an_end_find_their_run_in_its_app_after_a_restart() {
         )
         .await;
 }
+
+/// What `/api/internal/pipeline` says of marks that wait.
+async fn waiting(server: &Server) -> Value {
+    let (_, mut pipeline) = server.get_as(&server.token, "/api/internal/pipeline").await;
+    pipeline["waiting_marks"].take()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mark_that_comes_before_its_run_of_another_app_is_visible_and_placed_when_the_run_is_there()
+ {
+    let setup = Setup::new();
+    let server = setup.start_ready().await;
+    let early = [
+        bare("saved", 2000, json!({"run_id": "early"})),
+        bare(
+            "feedback",
+            3000,
+            json!({"run_id": "early", "rating": "negative"}),
+        ),
+        // The message is reported later too.
+        bare(
+            "feedback",
+            3000,
+            json!({"run_id": "said", "rating": "positive"}),
+        ),
+        // This one names its app, and waits there.
+        bare("saved", 1000, json!({"run_id": "named", "app_id": "desk"})),
+    ];
+    report(&server, &early).await;
+    let oldest_at = bare("", 1000, json!({}))["timestamp"].take();
+    let expected = json!({"runs": 3, "oldest_at": oldest_at});
+    server
+        .until(
+            "three ids have marks that wait",
+            VISIBLE_WITHIN,
+            async || (waiting(&server).await == expected).then_some(()),
+        )
+        .await;
+    let later = [
+        event("shop", "early", "agent_start", 1000),
+        event("shop", "named", "agent_start", 1000),
+        chat(
+            "assistant",
+            "so",
+            1500,
+            json!({"app_id": "shop", "run_id": "said", "thread_id": "t9"}),
+        ),
+    ];
+    report(&server, &later).await;
+    let shown = row(
+        "marks are placed in the app of their run",
+        Vec::new(),
+        "/api/run/early",
+        vec![
+            ("/app_id", json!("shop")),
+            ("/saved", json!(true)),
+            ("/feedback/rating", json!("negative")),
+        ],
+    );
+    shows(&server, &shown).await;
+    let shown = row(
+        "and on messages",
+        Vec::new(),
+        "/api/thread/t9",
+        vec![("/messages/0/feedback/rating", json!("positive"))],
+    );
+    shows(&server, &shown).await;
+    let expected = json!({"runs": 1, "oldest_at": oldest_at});
+    server
+        .until(
+            "the one that names its app waits",
+            VISIBLE_WITHIN,
+            async || (waiting(&server).await == expected).then_some(()),
+        )
+        .await;
+    let (_, named) = server.get("/api/run/named").await;
+    assert_eq!(named["saved"], json!(false), "{named}");
+    assert!(server.metric("spindle_processor_late_marks_total").await >= 3.0);
+    assert_eq!(server.metric("spindle_processor_waiting_marks").await, 1.0);
+}

@@ -22,7 +22,7 @@ function process(name: string, accepted: number | null, stored: number | null = 
   };
 }
 function look(afterMs: number, processes: PipelineProcess[]): Pipeline {
-  return { at: new Date(T0 + afterMs).toISOString(), processes, log: null, log_error: null };
+  return { at: new Date(T0 + afterMs).toISOString(), processes, log: null, log_error: null, waiting_marks: null };
 }
 function samples(looks: Pipeline[]): Sample[] {
   return looks.reduce<Sample[]>(withSample, []);

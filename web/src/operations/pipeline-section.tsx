@@ -165,6 +165,7 @@ const NAMES = {
 } as const;
 
 function Counted({ now }: { now: Pipeline }) {
+  const waiting = now.waiting_marks;
   return (
     <section className="card stack" aria-label="Since the start">
       <h2>Events since the processes started</h2>
@@ -174,6 +175,11 @@ function Counted({ now }: { now: Pipeline }) {
             {count(total(now.processes, name))}
           </Fact>
         ))}
+        {waiting && (
+          <Fact name="Marks that wait for their run">
+            {waiting.oldest_at ? `${count(waiting.runs)}, since ${time(waiting.oldest_at)}` : "none"}
+          </Fact>
+        )}
         <Fact name="As of">{time(now.at)}</Fact>
       </dl>
     </section>

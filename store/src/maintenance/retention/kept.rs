@@ -5,7 +5,7 @@ use crate::error::StoreError;
 
 /// Why a run is kept; the numbers are in the table.
 mod way {
-    /// Saved, whether seen or not.
+    /// Saved.
     pub(super) const SAVED: u8 = 0;
     /// A descendant of a saved run.
     pub(super) const BELOW: u8 = 1;
@@ -77,10 +77,10 @@ impl Retention {
     }
 
     /// Whether a run was saved since a point in time that is not yet among the kept ones: then they have to be
-    /// determined again.
+    /// determined again. A save of a run that was dropped a moment ago waits like one that came before its run.
     pub async fn has_new_saves(&self, since_ms: i64) -> Result<bool, StoreError> {
         let sql = format!(
-            "SELECT count() FROM (SELECT 1 FROM runs WHERE saved = 1 \
+            "SELECT count() FROM (SELECT 1 FROM runs WHERE saved = 1 AND (is_deleted = 0 OR {KEY} IN (SELECT key FROM retention_gone)) \
                AND updated_at >= fromUnixTimestamp64Milli({{since:Int64}}, 'UTC') \
                AND project_id IN (SELECT project_id FROM retention_limits) \
                AND {KEY} NOT IN (SELECT key FROM retention_kept WHERE way = {}) LIMIT 1)",
@@ -92,17 +92,17 @@ impl Retention {
     }
 
     /// Saved runs, including dropped ones that were saved a moment ago. The newest row of a run decides, whatever its
-    /// start: a row left at another start is outdated.
+    /// start: a row left at another start is outdated. A mark whose run was never seen keeps nothing.
     async fn keep_saved(&self) -> Result<(), StoreError> {
         let saved = way::SAVED;
         let rows = format!(
-            "(SELECT project_id, app_id, run_id, saved, version FROM runs UNION ALL \
-              SELECT project_id, app_id, run_id, saved, version FROM retention_before_runs WHERE {KEY} IN (SELECT key FROM retention_gone))"
+            "(SELECT project_id, app_id, run_id, saved, version, is_deleted FROM runs UNION ALL \
+              SELECT project_id, app_id, run_id, saved, version, is_deleted FROM retention_before_runs WHERE {KEY} IN (SELECT key FROM retention_gone))"
         );
         self.run(&format!(
             "INSERT INTO retention_kept SELECT {KEY}, {saved} FROM {rows} \
              WHERE project_id IN (SELECT project_id FROM retention_limits) AND {KEY} IN (SELECT {KEY} FROM {rows} WHERE saved = 1) \
-             GROUP BY project_id, app_id, run_id HAVING argMax(saved, version) = 1"
+             GROUP BY project_id, app_id, run_id HAVING argMax(saved, version) = 1 AND min(is_deleted) = 0"
         ))
         .await
     }

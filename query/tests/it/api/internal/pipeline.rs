@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
 use query::{Cleared, DiskReport, Infrastructure, LogReport, Processes};
 use schemas::control::KnownProcess;
-use schemas::control::{EventCounts, Heartbeat, StalledPartition};
+use schemas::control::{EventCounts, Heartbeat, StalledPartition, WaitingMarks};
 use schemas::credential::{Role, Scope};
 use serde_json::{Value, json};
 
@@ -56,6 +56,10 @@ impl Processes for Three {
             owner: String::new(),
             state: "PreparingRebalance".to_owned(),
         }];
+        processor.heartbeat.waiting_marks = Some(WaitingMarks {
+            runs: 4,
+            oldest_ms: Some(1_795_168_800_007),
+        });
         vec![
             known("query", 0, EventCounts::default()),
             known("ingest", 60_000, taken),
@@ -150,6 +154,8 @@ async fn operators_of_everything_see_every_process_and_the_log() {
         "partition": 7, "committed": 120, "lag_records": 7, "seconds": 75, "owner": null, "state": "PreparingRebalance",
     }]);
     assert_eq!(found["processes"], expected);
+    let waiting = json!({"runs": 4, "oldest_at": "2026-11-20T10:00:00.007Z"});
+    assert_eq!(found["waiting_marks"], waiting);
     let expected = json!({
         "kind": "embedded", "version": "9.9.9", "brokers": 1, "topics": 2,
         "lag_records": 3, "used_bytes": 10, "max_bytes": 100,
