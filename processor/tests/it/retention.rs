@@ -160,9 +160,17 @@ impl Model {
                 .unwrap()
                 .0
         };
+        // A save of something that never came keeps nothing.
+        let is_there = |project: &str, run: &str| {
+            let mut all = self.0.iter().filter(|event| event.project == project);
+            all.any(|event| {
+                let is_it = event.run == run && !event.is_mark();
+                is_it || event.parent.as_deref() == Some(run)
+            })
+        };
         let saved: Ids = newest
             .into_iter()
-            .filter(|(_, (_, saved))| *saved)
+            .filter(|((project, run), (_, saved))| *saved && is_there(project, run))
             .map(|((project, run), _)| (project_of(project), run.to_owned()))
             .collect();
         // Below: runs and messages.

@@ -110,6 +110,7 @@ impl Retention {
                 "key Tuple(String, UInt64), parent Tuple(String, UInt64), is_message UInt8",
             ),
             ("retention_gone", "key Tuple(String, UInt64)"),
+            ("retention_waiting", "key Tuple(String, UInt64)"),
         ] {
             let (order, _) = columns.split_once(' ').unwrap_or_default();
             self.run(&format!(

@@ -100,7 +100,7 @@ impl Retention {
         query.cursor().await.map(Some)
     }
 
-    async fn is_empty(&self, table: &'static str) -> Result<bool, StoreError> {
+    pub(super) async fn is_empty(&self, table: &'static str) -> Result<bool, StoreError> {
         let sql = format!("SELECT count() FROM (SELECT 1 FROM {table} LIMIT 1)");
         let rows: u64 = self.store.bounded_query(&sql).one().await?;
         Ok(rows == 0)

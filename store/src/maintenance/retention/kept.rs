@@ -5,7 +5,7 @@ use crate::error::StoreError;
 
 /// Why a run is kept; the numbers are in the table.
 mod way {
-    /// Saved.
+    /// Saved, and there.
     pub(super) const SAVED: u8 = 0;
     /// A descendant of a saved run.
     pub(super) const BELOW: u8 = 1;
@@ -92,17 +92,46 @@ impl Retention {
     }
 
     /// Saved runs, including dropped ones that were saved a moment ago. The newest row of a run decides, whatever its
-    /// start: a row left at another start is outdated. A mark whose run was never seen keeps nothing.
+    /// start: a row left at another start is outdated. A save that waits for its run keeps what is there: a message
+    /// with this id, and what is below it.
     async fn keep_saved(&self) -> Result<(), StoreError> {
         let saved = way::SAVED;
         let rows = format!(
             "(SELECT project_id, app_id, run_id, saved, version, is_deleted FROM runs UNION ALL \
               SELECT project_id, app_id, run_id, saved, version, is_deleted FROM retention_before_runs WHERE {KEY} IN (SELECT key FROM retention_gone))"
         );
+        let keys = |is_waiting: u8| {
+            format!(
+                "SELECT {KEY} AS key FROM {rows} \
+                 WHERE project_id IN (SELECT project_id FROM retention_limits) AND {KEY} IN (SELECT {KEY} FROM {rows} WHERE saved = 1) \
+                 GROUP BY project_id, app_id, run_id HAVING argMax(saved, version) = 1 AND min(is_deleted) = {is_waiting}"
+            )
+        };
         self.run(&format!(
-            "INSERT INTO retention_kept SELECT {KEY}, {saved} FROM {rows} \
-             WHERE project_id IN (SELECT project_id FROM retention_limits) AND {KEY} IN (SELECT {KEY} FROM {rows} WHERE saved = 1) \
-             GROUP BY project_id, app_id, run_id HAVING argMax(saved, version) = 1 AND min(is_deleted) = 0"
+            "INSERT INTO retention_kept SELECT key, {saved} FROM ({})",
+            keys(0)
+        ))
+        .await?;
+        self.run("TRUNCATE TABLE retention_waiting").await?;
+        self.run(&format!("INSERT INTO retention_waiting {}", keys(1)))
+            .await?;
+        if self.is_empty("retention_waiting").await? {
+            return Ok(());
+        }
+        let there = [
+            (KEY, "messages"),
+            (KEY, "retention_before_messages"),
+            (PARENT, "messages"),
+            (PARENT, "retention_before_messages"),
+            (PARENT, "runs"),
+            (PARENT, "retention_before_runs"),
+        ];
+        let there = there.map(|(key, table)| {
+            format!("SELECT {key} AS key FROM {table} WHERE {key} IN (SELECT key FROM retention_waiting)")
+        });
+        self.run(&format!(
+            "INSERT INTO retention_kept SELECT DISTINCT key, {saved} FROM ({})",
+            there.join(" UNION ALL ")
         ))
         .await
     }
