@@ -19,6 +19,16 @@ const SESSION_GRANTS: &[&str] = &["SYSTEM LISTEN ON *.*", "SELECT ON system.numb
 /// Name of the server in the engine's settings that decides logins of `default`.
 pub(super) const SESSION_LOGIN: &str = "session_login";
 
+/// Settings of every query. Formatting a result in parallel takes two more threads, and most results are small. Compiling
+/// an expression takes as much CPU as ten small queries, so only expressions of frequent queries are compiled.
+/// Measurements are in docs/decisions/0002-embedded-engine.md.
+const QUERY_SETTINGS: &[(&str, u32)] = &[
+    ("output_format_parallel_formatting", 0),
+    ("min_count_to_compile_expression", 50),
+    ("min_count_to_compile_aggregate_expression", 50),
+    ("min_count_to_compile_sort_description", 50),
+];
+
 /// The users file. `default` is the local session's user; [`super::login`] accepts that one login.
 ///
 /// No response contains `Access-Control-Allow-Origin`: the setting that adds it is constant.
@@ -29,6 +39,7 @@ pub(super) fn users_xml(password_hash: &str) -> String {
     <default>
       <add_http_cors_header>0</add_http_cors_header>
       <constraints><add_http_cors_header><const/></add_http_cors_header></constraints>
+      {settings}
     </default>
   </profiles>
   <quotas><default/></quotas>
@@ -48,9 +59,16 @@ pub(super) fn users_xml(password_hash: &str) -> String {
   </users>
 </clickhouse>
 ",
+        settings = settings(),
         session = grants(SESSION_GRANTS),
         granted = grants(GRANTS),
     )
+}
+
+fn settings() -> String {
+    let settings = QUERY_SETTINGS.iter();
+    let settings = settings.map(|(name, value)| format!("<{name}>{value}</{name}>"));
+    settings.collect()
 }
 
 fn grants(rights: &[&str]) -> String {
