@@ -24,6 +24,10 @@ use serde_json::{Value, json};
 /// Ten milliseconds before a midnight: runs' starts move from one day's partition to the other.
 const BASE_MS: i64 = 1_795_132_799_990;
 
+/// Memory for hot runs, enough for every run of these tests. A debug build takes milliseconds to make and drop the table
+/// of the default, and these tests restart a process thousands of times.
+const HOT_BYTES: u64 = 16 << 20;
+
 /// An event and its project and app.
 #[derive(Clone, Debug)]
 pub(crate) struct Reported {
@@ -241,7 +245,11 @@ impl Process {
         Self {
             prices: prices(3, 1),
             tables,
-            hot: HotRuns::new(&ProcessorConfig::default()),
+            hot: HotRuns::new(&ProcessorConfig {
+                hot_bytes: HOT_BYTES,
+                workers: 1,
+                ..ProcessorConfig::default()
+            }),
             known,
             metrics,
             assume_partial_writes: Cell::new(true),
