@@ -95,6 +95,8 @@ check: lint ## Formatting, lints and unit tests, of Rust and of the web: before 
 test: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
 test: export CLIPPY_ARGS := -D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 test: export CARGO_INCREMENTAL := 0
+# A fifth of the CPU of building the crates of this repository. A panic still names its line; a backtrace has functions only.
+test: export CARGO_PROFILE_DEV_DEBUG := false
 # Two suites at a time, the longest first; then the tests that judge a time, with nothing beside them.
 test: engine kafka-jars web format binary ## Everything; what CI runs.
 	$(MAKE) -j2 test-live test-rust test-web test-python test-openapi test-client-python test-client-typescript test-deploy audit
