@@ -68,6 +68,7 @@ kafka-jars: $(KAFKA) ## Fetches Apache Kafka, for the tests and for `make kafka`
 $(KAFKA): deploy/kafka/pom.xml
 	rm -rf $(@D)
 	cd deploy/kafka && $(MVN) -q -B dependency:copy-dependencies
+	-PYTHON=$(PYTHON) deploy/kafka/archive.sh $(@D)
 	@touch $@
 
 lint: format ## Formatting and lints, warnings as errors.

@@ -48,5 +48,6 @@ if [ ! -f "$folder/data/meta.properties" ]; then
 fi
 
 echo "Kafka on 127.0.0.1:$port, data in $folder. End it with Ctrl-C."
-exec java -Xmx512m -Dlog4j2.configurationFile="$here/log4j2.properties" -cp "$libs/*" \
+# shellcheck disable=SC2086 # Options of Java, separated by spaces.
+exec java -Xmx512m ${SPINDLE_KAFKA_JAVA:-} -Dlog4j2.configurationFile="$here/log4j2.properties" -cp "$libs/*" \
     kafka.Kafka "$folder/server.properties"

@@ -298,6 +298,11 @@ fn java(folder: &Path) -> Command {
         kafka.join("log4j2.properties").display()
     ));
     java.arg(format!("-Djava.io.tmpdir={}", folder.display()));
+    // Made by `deploy/kafka/archive.sh`. Java ignores one that does not fit.
+    let archive = libs.join("broker.jsa");
+    if archive.is_file() {
+        java.arg(format!("-XX:SharedArchiveFile={}", archive.display()));
+    }
     java.arg("-cp").arg(format!("{}/*", libs.display()));
     java
 }
