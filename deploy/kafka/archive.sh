@@ -13,10 +13,14 @@ port=$((20000 + $$ % 10000))
 SPINDLE_KAFKA_LIBS=$libs SPINDLE_KAFKA_JAVA="-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit=$folder/broker.jsa -Xlog:disable" \
     "$here/broker.sh" "$folder/broker" "$port" >/dev/null 2>&1 &
 broker=$!
+trap 'kill "$broker" 2>/dev/null || true; rm -rf "$folder"' EXIT
+tries=0
 connect="import socket; socket.create_connection(('127.0.0.1', $port)).close()"
 until "${PYTHON:-python3}" -c "$connect" 2>/dev/null; do
-    # Ends the script where the broker does not start.
+    # Ends the script where the broker does not start within a minute or two.
     kill -0 "$broker"
+    tries=$((tries + 1))
+    [ "$tries" -lt 120 ]
     sleep 0.5
 done
 # An orderly end, at which the archive is written.
