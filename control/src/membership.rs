@@ -142,6 +142,13 @@ impl Membership {
                 .all(|other| other.silence(now) >= FORGOTTEN_AFTER || is_paused(other))
     }
 
+    /// The barriers at which other processors are paused, by their heartbeats within [`FORGOTTEN_AFTER`].
+    pub fn paused_at(&self, now: Instant) -> impl Iterator<Item = &str> {
+        let others = self.others.values();
+        let others = others.filter(move |other| other.silence(now) < FORGOTTEN_AFTER);
+        others.filter_map(|other| other.heartbeat.processor.as_ref()?.barrier.as_deref())
+    }
+
     /// The other processes that are not leaving, ordered by role and endpoint.
     pub fn list(&self, now: Instant) -> Vec<KnownProcess> {
         let known = self.known(now).map(|(other, silence)| KnownProcess {

@@ -205,6 +205,7 @@ impl Protocol {
         }
         let own = self.own.as_ref();
         if own.is_some_and(|own| own.echoes.is_due(REPEATED_EVERY, now)) {
+            self.give_way(members, now);
             self.publish_acquire(now);
         }
     }
@@ -324,6 +325,31 @@ impl Protocol {
             self.open_since = Some(now);
         }
         members.publish_soon();
+    }
+
+    /// Releases the barrier that this process waits for, to request it again behind the others, if some processors are
+    /// paused at it and others at one with a lower name.
+    ///
+    /// Processes that run receive requests in one order. One that starts receives their repetitions first, which may come
+    /// in another order: it is paused at another barrier than the rest, and no coordinator has all processors. Of those
+    /// coordinators all but one give way, and every process receives that in one order.
+    fn give_way(&mut self, members: &Membership, now: Instant) {
+        let Some(own) = self.own.as_ref().filter(|own| own.held_until.is_none()) else {
+            return;
+        };
+        let is_requested =
+            |barrier: &str| self.requests.iter().any(|known| known.barrier == barrier);
+        let paused_at = || members.paused_at(now).chain(self.paused_at());
+        let barrier = own.barrier.as_str();
+        let is_split = paused_at().any(|at| at == barrier)
+            && paused_at().any(|at| at < barrier && is_requested(at));
+        if is_split && let Some(own) = &mut self.own {
+            // A request from before the release must not count any more: the processors resume after it.
+            own.echoes.forget();
+            let (barrier, outcome) = (own.barrier.clone(), BarrierOutcome::Nothing);
+            let message = ControlMessage::ReleaseBarrier { barrier, outcome };
+            self.effects.push(Effect::Publish(message));
+        }
     }
 
     fn publish_acquire(&mut self, now: Instant) {

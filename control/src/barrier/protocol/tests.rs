@@ -311,6 +311,28 @@ fn two_coordinators_take_turns() {
 }
 
 #[test]
+fn coordinators_that_a_new_process_knows_in_another_order_take_turns() {
+    let mut world = World::new();
+    world.act(&Act::Start);
+    world.act(&Act::Run(20));
+    // Both wait until a process that was killed is forgotten.
+    world.act(&Act::Kill(2));
+    world.act(&Act::Acquire(0));
+    world.act(&Act::Acquire(1));
+    world.act(&Act::Run(2));
+    world.act(&Act::Start);
+    // The first request that the new process receives is a repetition of the second one.
+    world.act(&Act::Wait(1000));
+    world.act(&Act::Wake(1));
+    world.act(&Act::Run(20));
+    assert!(world.is_held());
+    let first = usize::from(world.is_held_by(1));
+    world.act(&Act::Release(first));
+    world.act(&Act::Run(3));
+    assert!(world.is_held_by(1 - first));
+}
+
+#[test]
 fn a_process_that_starts_while_a_barrier_is_held_waits() {
     let mut world = World::new();
     world.act(&Act::Run(20));
