@@ -368,6 +368,50 @@ mod tests {
         assert_eq!(groups.poll("g", a), Some(Change::Assigned(vec![2, 3])));
     }
 
+    /// A member that waits for the answer to a commit does not poll.
+    #[test]
+    fn a_member_that_waits_for_an_answer_keeps_what_others_are_to_have_until_it_is_gone() {
+        let groups = groups(4);
+        let a = groups.join("g");
+        groups.poll("g", a);
+        let b = groups.join("g");
+        assert_eq!(groups.poll("g", a), Some(Change::Revoked(vec![2, 3])));
+        groups.grow(6);
+        // Partitions that are added do not wait for it; those that were revoked do.
+        assert_eq!(groups.poll("g", b), Some(Change::Assigned(vec![4, 5])));
+        assert_eq!(groups.poll("g", b), None);
+        assert_eq!(groups.state("g").owners[&3], format!("member {a}"));
+        groups.leave("g", a);
+        let rest = Change::Assigned(vec![0, 1, 2, 3]);
+        assert_eq!(groups.poll("g", b), Some(rest));
+    }
+
+    #[test]
+    fn partitions_added_while_a_member_joins_are_shared_out_with_the_others() {
+        let groups = groups(4);
+        let a = groups.join("g");
+        groups.poll("g", a);
+        let b = groups.join("g");
+        groups.grow(6);
+        assert_eq!(groups.poll("g", b), Some(Change::Assigned(vec![4, 5])));
+        assert_eq!(groups.poll("g", a), Some(Change::Revoked(vec![3])));
+        assert_eq!(groups.poll("g", a), None);
+        assert_eq!(groups.poll("g", b), Some(Change::Assigned(vec![3])));
+    }
+
+    #[test]
+    fn a_partition_between_two_owners_goes_to_another_member_if_the_next_one_ends() {
+        let groups = groups(2);
+        let a = groups.join("g");
+        groups.poll("g", a);
+        let b = groups.join("g");
+        assert_eq!(groups.poll("g", a), Some(Change::Revoked(vec![1])));
+        assert_eq!(groups.poll("g", a), None);
+        assert!(!groups.state("g").owners.contains_key(&1));
+        groups.leave("g", b);
+        assert_eq!(groups.poll("g", a), Some(Change::Assigned(vec![1])));
+    }
+
     #[test]
     fn groups_do_not_see_each_other() {
         let groups = groups(1);
@@ -378,10 +422,10 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever joins, leaves, polls, losses and added partitions happen: one owner per partition, as the members
-        /// see it, and an even spread once all have polled.
+        /// Whatever joins, leaves, polls, losses, expulsions and added partitions happen: one owner per partition, as the
+        /// members see it, and an even spread once all have polled.
         #[test]
-        fn a_partition_is_never_at_two_members(steps in proptest::collection::vec((0u8..6, 0usize..4), 1..80)) {
+        fn a_partition_is_never_at_two_members(steps in proptest::collection::vec((0u8..8, 0usize..4), 1..80)) {
             let groups = groups(5);
             let mut partitions = 5;
             let mut members: Vec<(MemberId, BTreeSet<u32>, BTreeSet<u32>)> = Vec::new();
@@ -409,6 +453,7 @@ mod tests {
                         partitions += 1;
                         groups.grow(partitions);
                     }
+                    4 => groups.expel("g"),
                     _ if who < members.len() => { apply(&mut members[who]); }
                     _ => {}
                 }
@@ -421,8 +466,11 @@ mod tests {
                     }
                 }
             }
+            // The return of an expelled member is a change for others only.
             for _ in 0..40 {
-                if !members.iter_mut().map(apply).fold(false, |a, b| a | b) { break; }
+                for member in &mut members {
+                    apply(member);
+                }
             }
             if !members.is_empty() {
                 let mut all: Vec<u32> = members.iter().flat_map(|m| m.1.iter().copied()).collect();

@@ -18,9 +18,12 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::RDKafkaErrorCode;
 
 /// Time for a broker to answer: a Java machine on a busy computer.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Pause between two tries while a cluster starts.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Pauses and resumes the broker by order. Kills it when the pipe closes, and removes its folder, except after `keep`.
 const KEEPER: &str = r#"
@@ -186,9 +189,19 @@ impl Cluster {
             .create()
             .expect("an admin client");
         let new = NewPartitions::new(topic, partitions);
-        let done = admin.create_partitions([&new], &AdminOptions::new()).await;
-        let done = done.expect("an answer");
-        assert!(done.iter().all(Result::is_ok), "{done:?}");
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let done = admin.create_partitions([&new], &AdminOptions::new()).await;
+            let done = done.expect("an answer");
+            match done.first() {
+                Some(Ok(_)) => return,
+                // The controller of a cluster that has just started does not count all of its brokers yet.
+                Some(Err((_, RDKafkaErrorCode::InvalidReplicationFactor)))
+                    if Instant::now() < until => {}
+                failed => panic!("{topic} does not get {partitions} partitions: {failed:?}"),
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
     }
 
     fn client(&self) -> BaseConsumer {
@@ -220,7 +233,7 @@ impl Cluster {
                     logs.join("\n")
                 );
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(ASK_AGAIN);
         }
     }
 }

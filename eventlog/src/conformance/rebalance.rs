@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use futures::FutureExt;
+
 use super::{Place, Reader, Subject, in_time, place, record};
 use crate::{Delivery, Log, LogError, Position};
 
@@ -10,6 +12,9 @@ pub(super) async fn all(subject: &dyn Subject) {
     a_revoked_member_may_commit_until_it_comes_back(&*place(subject, 2).await).await;
     three_members_share_and_nothing_is_lost(&*place(subject, 6).await).await;
     partitions_added_while_a_revocation_waits_are_shared_out(&*place(subject, 4).await).await;
+    partitions_added_while_a_member_joins_are_shared_out(&*place(subject, 4).await).await;
+    what_a_member_was_asked_for_when_it_ended_gets_an_owner(&*place(subject, 4).await).await;
+    a_member_that_ends_with_a_commit_in_flight_keeps_nothing(&*place(subject, 4).await).await;
 }
 
 async fn append(log: &dyn Log, range: std::ops::Range<usize>) {
@@ -38,6 +43,19 @@ async fn settle(readers: &mut [&mut Reader], counts: &[usize]) {
         }
     })
     .await;
+}
+
+/// Steps both until the first is asked for partitions; it has not come back then.
+async fn revocation(one: &mut Reader, two: &mut Reader) -> Vec<u32> {
+    in_time("a revocation", async {
+        loop {
+            let (delivery, _) = futures::join!(one.step(), two.step());
+            if let Delivery::Revoked(partitions) = delivery {
+                break partitions;
+            }
+        }
+    })
+    .await
 }
 
 fn no_partition_is_at_two_members(readers: &[&mut Reader]) {
@@ -81,15 +99,7 @@ async fn a_revoked_member_may_commit_until_it_comes_back(place: &dyn Place) {
     let mut one = Reader::join(&*log, "g").await;
     one.read(24).await;
     let mut two = Reader::join(&*log, "g").await;
-    let revoked = in_time("a revocation", async {
-        loop {
-            let (delivery, _) = futures::join!(one.step(), two.step());
-            if let Delivery::Revoked(partitions) = delivery {
-                break partitions;
-            }
-        }
-    })
-    .await;
+    let revoked = revocation(&mut one, &mut two).await;
     assert_eq!(revoked.len(), 1);
     let partition = revoked[0];
     assert!(!two.own.contains_key(&partition), "not given away yet");
@@ -160,15 +170,7 @@ async fn partitions_added_while_a_revocation_waits_are_shared_out(place: &dyn Pl
     let mut one = Reader::join(&*log, "g").await;
     one.own(4).await;
     let mut two = Reader::join(&*log, "g").await;
-    in_time("a revocation", async {
-        loop {
-            let (delivery, _) = futures::join!(one.step(), two.step());
-            if let Delivery::Revoked(_) = delivery {
-                break;
-            }
-        }
-    })
-    .await;
+    revocation(&mut one, &mut two).await;
     if !place.grow(&*log, 6).await {
         return;
     }
@@ -176,4 +178,47 @@ async fn partitions_added_while_a_revocation_waits_are_shared_out(place: &dyn Pl
     let mut three = Reader::join(&*log, "g").await;
     settle(&mut [&mut one, &mut two, &mut three], &[2, 2, 2]).await;
     consume(&*log, &mut [&mut one, &mut two, &mut three]).await;
+}
+
+async fn partitions_added_while_a_member_joins_are_shared_out(place: &dyn Place) {
+    let log = place.open().await;
+    append(&*log, 0..48).await;
+    let mut one = Reader::join(&*log, "g").await;
+    one.own(4).await;
+    // It has no partitions yet, and the first member does not know of it.
+    let mut two = Reader::join(&*log, "g").await;
+    if !place.grow(&*log, 6).await {
+        return;
+    }
+    append(&*log, 48..96).await;
+    settle(&mut [&mut one, &mut two], &[3, 3]).await;
+    consume(&*log, &mut [&mut one, &mut two]).await;
+}
+
+/// Between two owners a partition belongs to no member; no end of a member may leave it so.
+async fn what_a_member_was_asked_for_when_it_ended_gets_an_owner(place: &dyn Place) {
+    let log = place.open().await;
+    append(&*log, 0..48).await;
+    let mut one = Reader::join(&*log, "g").await;
+    one.own(4).await;
+    let mut two = Reader::join(&*log, "g").await;
+    revocation(&mut one, &mut two).await;
+    drop(one);
+    let mut three = Reader::join(&*log, "g").await;
+    settle(&mut [&mut two, &mut three], &[2, 2]).await;
+    consume(&*log, &mut [&mut two, &mut three]).await;
+}
+
+async fn a_member_that_ends_with_a_commit_in_flight_keeps_nothing(place: &dyn Place) {
+    let log = place.open().await;
+    append(&*log, 0..48).await;
+    let mut one = Reader::join(&*log, "g").await;
+    one.read(48).await;
+    let (partition, next) = one.own.pop_first().expect("it has all partitions");
+    // It waits for no answer, as one that gives up an unanswered commit.
+    let _ = one.member.commit(partition, next).now_or_never();
+    drop(one);
+    let mut two = Reader::join(&*log, "g").await;
+    two.own(4).await;
+    consume(&*log, &mut [&mut two]).await;
 }
