@@ -1,5 +1,7 @@
-//! A log whose members fail once after each delivery of records, as a broker's client does when its broker dies.
+//! A log whose members fail once after each delivery of records, as a broker's client does when its broker dies, or
+//! whose commits or partitions get lost once.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +22,22 @@ struct FlakyLog {
     fails_reads: bool,
     /// The fault of the next commit.
     next_commit: Arc<Mutex<NextCommit>>,
+    /// The first member gets no partition, and no other one has it either.
+    leaves_out_first: bool,
+    joined: AtomicUsize,
+}
+
+impl FlakyLog {
+    /// Over this log, and without a fault.
+    fn new(log: &MemoryLog) -> Self {
+        Self {
+            log: log.clone(),
+            fails_reads: false,
+            next_commit: Arc::default(),
+            leaves_out_first: false,
+            joined: AtomicUsize::new(0),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -36,6 +54,7 @@ struct FlakyMember {
     member: Box<dyn Member>,
     fails_reads: bool,
     fails: bool,
+    is_left_out: bool,
     next_commit: Arc<Mutex<NextCommit>>,
 }
 
@@ -51,10 +70,12 @@ impl Log for FlakyLog {
 
     async fn join(&self, group: &str) -> Result<Box<dyn Member>, LogError> {
         let member = self.log.join(group).await?;
+        let is_first = self.joined.fetch_add(1, Ordering::AcqRel) == 0;
         Ok(Box::new(FlakyMember {
             member,
             fails_reads: self.fails_reads,
             fails: false,
+            is_left_out: self.leaves_out_first && is_first,
             next_commit: self.next_commit.clone(),
         }))
     }
@@ -64,7 +85,11 @@ impl Log for FlakyLog {
     }
 
     async fn group_state(&self, group: &str) -> Result<GroupState, LogError> {
-        self.log.group_state(group).await
+        let mut state = self.log.group_state(group).await?;
+        if self.leaves_out_first && self.joined.load(Ordering::Acquire) <= 1 {
+            state.owners.clear();
+        }
+        Ok(state)
     }
 
     async fn reader(&self, from: Vec<Position>) -> Result<Box<dyn Reader>, LogError> {
@@ -101,6 +126,10 @@ impl Member for FlakyMember {
     async fn next(&mut self, fetch: Fetch) -> Result<Delivery, LogError> {
         if std::mem::take(&mut self.fails) {
             return Err(LogError::Unavailable("ordered by a test".to_owned()));
+        }
+        if self.is_left_out {
+            tokio::time::sleep(fetch.max_wait).await;
+            return Ok(Delivery::Idle);
         }
         // One at a time, so that each record is followed by a failure.
         let one = Fetch {
@@ -164,9 +193,8 @@ async fn records_in_hand_outlive_a_failure_of_the_next_read_p1() {
         log.append(record(&[event(run)])).await.unwrap();
     }
     let flaky = FlakyLog {
-        log: log.clone(),
         fails_reads: true,
-        next_commit: Arc::default(),
+        ..FlakyLog::new(&log)
     };
     let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
     let processor = processor(flaky, &tables, &metrics);
@@ -181,15 +209,16 @@ async fn records_in_hand_outlive_a_failure_of_the_next_read_p1() {
     task.await.unwrap().unwrap();
 }
 
-/// A partition with one record, whose commit has this fault: it is reported until the worker has joined again.
-async fn stalls_until_the_worker_joins_again(next_commit: NextCommit, does: &str) -> Metrics {
+/// A partition with one record, in a log with a fault: it is reported, with this owner and state, until the worker has
+/// joined again.
+async fn stalls_until_the_worker_joins_again(
+    fault: impl FnOnce(&mut FlakyLog),
+    (owner, state): (&str, &str),
+) -> Metrics {
     let (log, tables) = (MemoryLog::new(1), MemoryTables::default());
     log.append(record(&[event(0)])).await.unwrap();
-    let flaky = FlakyLog {
-        log: log.clone(),
-        fails_reads: false,
-        next_commit: Arc::new(Mutex::new(next_commit)),
-    };
+    let mut flaky = FlakyLog::new(&log);
+    fault(&mut flaky);
     let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
     let processor = processor(flaky, &tables, &metrics);
     let mut stalled = processor.stalled();
@@ -205,8 +234,8 @@ async fn stalls_until_the_worker_joins_again(next_commit: NextCommit, does: &str
         reported[0].lag_records,
     );
     assert_eq!(found, (0, 0, 1));
-    assert_eq!(reported[0].owner, "worker 0 here");
-    assert_eq!(reported[0].state, does);
+    assert_eq!(reported[0].owner, owner);
+    assert_eq!(reported[0].state, state);
     committed(&log, 1).await;
     assert_eq!((tables.event_count(), metrics.stall_rejoins.get()), (1, 1));
     let gone = stalled.wait_for(Vec::is_empty);
@@ -222,13 +251,23 @@ async fn stalls_until_the_worker_joins_again(next_commit: NextCommit, does: &str
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_that_nothing_is_committed_of_is_reported_and_its_member_joins_again_r1() {
-    let refused = NextCommit::IsRefused;
-    let metrics = stalls_until_the_worker_joins_again(refused, "waiting for records").await;
+    let fault = |log: &mut FlakyLog| *log.next_commit.lock().unwrap() = NextCommit::IsRefused;
+    let found = ("worker 0 here", "waiting for records");
+    let metrics = stalls_until_the_worker_joins_again(fault, found).await;
     assert_eq!(metrics.lost_steps.get(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_whose_commit_never_ends_joins_again_and_processes_the_records_again_r1() {
-    let metrics = stalls_until_the_worker_joins_again(NextCommit::NeverEnds, "committing").await;
+    let fault = |log: &mut FlakyLog| *log.next_commit.lock().unwrap() = NextCommit::NeverEnds;
+    let found = ("worker 0 here", "committing");
+    let metrics = stalls_until_the_worker_joins_again(fault, found).await;
     assert_eq!(metrics.lost_steps.get(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_no_member_has_after_a_rebalance_gets_an_owner_r1() {
+    let fault = |log: &mut FlakyLog| log.leaves_out_first = true;
+    let metrics = stalls_until_the_worker_joins_again(fault, ("", "Stable")).await;
+    assert_eq!(metrics.lost_steps.get(), 0);
 }
