@@ -33,7 +33,7 @@ ifeq ($(shell pkg-config --exists 'openssl >= 3' 2>/dev/null && echo found),foun
 export OPENSSL_NO_VENDOR := 1
 endif
 
-.PHONY: run build engine web openapi kafka kafka-jars lint format check audit advisories test binary test-rust test-live test-timed test-recovery test-python test-openapi test-deploy test-web bench bench-distributed build-bench clean test-client-python test-client-typescript
+.PHONY: run build engine web openapi kafka kafka-jars lint format check audit advisories test binary test-rust test-live test-timed test-recovery test-variations test-python test-openapi test-deploy test-web bench bench-distributed build-bench clean test-client-python test-client-typescript
 
 run: engine build ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	target/release/spindle serve
@@ -120,6 +120,12 @@ test-timed: engine kafka-jars
 # work, so not part of `make test`.
 test-recovery: engine kafka-jars
 	cargo test --locked --workspace --test 'l*' -- --test-threads 1 recovery::
+
+# Twenty variations of added partitions and of processors that come and go, of which `make test` runs one: a quarter of an
+# hour, so not part of `make test`.
+test-variations: export SPINDLE_TEST_VARIATIONS ?= 20
+test-variations: engine kafka-jars
+	cargo test --locked --workspace --test 'l*' -- --nocapture growth::
 
 # The debug binary as the tests in Rust want it: built alone it has other features, and is built again for them.
 binary:

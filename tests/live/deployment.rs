@@ -29,8 +29,9 @@ pub(crate) struct Plan {
 pub(crate) struct Tier {
     role: &'static str,
     pub(crate) name: String,
-    setup: Setup,
+    /// Before the folder with its log, so that a failed test shows what it logged.
     running: Option<Server>,
+    setup: Setup,
     pub(crate) kafka: Proxy,
     pub(crate) clickhouse: Proxy,
 }
@@ -61,6 +62,13 @@ pub(crate) struct Deployment {
     pub(crate) engine: Engine,
     pub(crate) key: String,
     clickhouse: StoreConfig,
+    /// What every process is started with, besides its proxies.
+    common: Setup,
+    /// Proxies in front of listeners of the broker that no process uses: one more than there are processes at first, for
+    /// one that is added.
+    doors: Vec<Proxy>,
+    /// Processes that were set up so far.
+    set_up: usize,
     _folder: TempDir,
 }
 
@@ -80,9 +88,8 @@ impl Deployment {
     pub(crate) async fn start_with(plan: Plan, settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().unwrap();
         let engine_folder = folder.path().join("engine");
-        let tiers = plan.ingests + plan.processors + plan.queries;
         let mut to_kafka = Vec::new();
-        for port in free_ports(tiers) {
+        for port in free_ports(plan.ingests + plan.processors + plan.queries + 1) {
             to_kafka.push((port, Proxy::to(port).await));
         }
         let doors = to_kafka.iter().map(|(port, proxy)| Door {
@@ -98,15 +105,19 @@ impl Deployment {
         });
         let (kafka, engine) = servers.await.unwrap();
         let clickhouse = engine.store_config("spindle");
-        let all = Setup::new();
+        let with = |setup: Setup, (key, value): &(&str, &str)| setup.with(key, value);
+        let common = settings.iter().fold(Setup::new(), with);
         let mut deployment = Self {
             ingests: Vec::new(),
             processors: Vec::new(),
             queries: Vec::new(),
-            key: all.key.clone(),
+            key: common.key.clone(),
             kafka,
             engine,
             clickhouse,
+            common,
+            doors: to_kafka.into_iter().map(|(_, proxy)| proxy).collect(),
+            set_up: 0,
             _folder: folder,
         };
         let roles = [
@@ -114,24 +125,11 @@ impl Deployment {
             ("processor", plan.processors),
             ("query", plan.queries),
         ];
-        let mut to_kafka = to_kafka.into_iter();
-        for (role, number) in roles
+        for role in roles
             .iter()
-            .flat_map(|(role, count)| (0..*count).map(move |n| (*role, n)))
+            .flat_map(|(role, count)| std::iter::repeat_n(*role, *count))
         {
-            let (_, kafka) = to_kafka.next().expect("a proxy for each process");
-            let clickhouse = Proxy::to(port_of(&deployment.clickhouse)).await;
-            let setup = deployment.setup(&all, (&kafka, &clickhouse));
-            let with = |setup: Setup, (key, value): &(&str, &str)| setup.with(key, value);
-            let setup = settings.iter().fold(setup, with);
-            let tier = Tier {
-                role,
-                name: format!("{role}-{number}"),
-                setup,
-                running: None,
-                kafka,
-                clickhouse,
-            };
+            let tier = deployment.tier(role).await;
             deployment.of(role).push(tier);
         }
         deployment.queries[0].setup.migrate();
@@ -142,15 +140,42 @@ impl Deployment {
         deployment
     }
 
-    fn setup(&self, all: &Setup, (kafka, clickhouse): (&Proxy, &Proxy)) -> Setup {
+    /// A process that is not started yet, behind proxies of its own.
+    async fn tier(&mut self, role: &'static str) -> Tier {
+        let kafka = self.doors.pop();
+        let kafka = kafka.expect("a listener of the broker that no process uses");
+        let clickhouse = Proxy::to(port_of(&self.clickhouse)).await;
         let mut setup = Setup::new()
             .with("kafka.brokers", &kafka.address.to_string())
             .with("clickhouse.url", &format!("http://{}", clickhouse.address))
             .with("clickhouse.user", &self.clickhouse.user)
             .with("clickhouse.password", self.clickhouse.password.reveal());
-        setup.key.clone_from(&all.key);
-        setup.token.clone_from(&all.token);
-        setup
+        setup.variables.extend(self.common.variables.clone());
+        setup.key.clone_from(&self.common.key);
+        setup.token.clone_from(&self.common.token);
+        self.set_up += 1;
+        Tier {
+            role,
+            name: format!("{role}-{}", self.set_up),
+            setup,
+            running: None,
+            kafka,
+            clickhouse,
+        }
+    }
+
+    /// Starts another processor, and does not wait until it is ready.
+    pub(crate) async fn add_processor(&mut self) {
+        let mut tier = self.tier("processor").await;
+        tier.start().await;
+        self.processors.push(tier);
+    }
+
+    /// `kill -9` of a processor that is not started again.
+    pub(crate) fn kill_processor(&mut self, place: usize) {
+        let mut tier = self.processors.remove(place);
+        tier.take().kill();
+        self.doors.push(tier.kafka);
     }
 
     /// The processes of a tier.

@@ -15,6 +15,7 @@ mod disk;
 mod faults;
 mod folders;
 mod front;
+mod growth;
 mod harness;
 mod interface;
 mod jobs;
