@@ -89,6 +89,7 @@ impl Expected {
             let cost = decimal(sum(|run| run.cost));
             sums.push(format!("{app}\t{}\t{tokens}\t{cost}", runs.len()));
         }
+        let mut wrong = Vec::new();
         for (select, group, expected) in [
             (ROW, "", rows),
             (COUNT, BY_RUN, counts),
@@ -97,12 +98,12 @@ impl Expected {
             let statement = format!("{select} FINAL WHERE app_id IN ({apps}) {group} FORMAT TSV");
             let found = deployment.sql(&statement).await;
             let found: Vec<String> = found.lines().map(str::to_owned).collect();
-            let wrong = differences(&found, &expected, select);
-            if !wrong.is_empty() {
-                evidence::show(deployment, &wrong).await;
-            }
-            assert!(wrong.is_empty(), "rows are wrong, as listed above");
+            wrong.extend(differences(&found, &expected, select));
         }
+        if !wrong.is_empty() {
+            evidence::show(deployment, &wrong).await;
+        }
+        assert!(wrong.is_empty(), "rows are wrong, as listed above");
         self.assert_listed(deployment).await;
     }
 
