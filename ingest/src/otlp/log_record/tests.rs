@@ -1,6 +1,7 @@
 //! What log records become.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use schemas::event::Dialect;
 use serde_json::{Value, json};
 
 use super::*;
@@ -115,6 +116,43 @@ fn a_record_of_everything_is_read_like_a_span() {
         (&event["model"], &event["prompt_tokens"]),
         (&json!("gpt-4o"), &json!(3))
     );
+}
+
+#[test]
+fn messages_are_parts_of_runs_and_inherit_no_thread() {
+    let said = |span: u8, mut attributes: Value| {
+        attributes["gen_ai.input.messages"] =
+            json!([{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]);
+        LogRecord {
+            span_id: vec![span; 8],
+            ..record(DETAILS, 0, Value::Null, attributes)
+        }
+    };
+    let events = events(vec![
+        said(2, json!({"gen_ai.conversation.id": "talk"})),
+        said(3, json!({})),
+    ]);
+    let mut threads: Vec<(&Value, &Value)> = events
+        .iter()
+        .map(|event| (&event["run_id"], &event["thread_id"]))
+        .collect();
+    threads.sort_by_key(|(run, _)| run.as_str());
+    let run = |span: &str| json!(span.repeat(8));
+    assert_eq!(
+        threads,
+        [(&run("02"), &json!("talk")), (&run("03"), &Value::Null)]
+    );
+    let body = json!({"events": events}).to_string();
+    let mut read = 0;
+    schemas::batch::visit(body.as_bytes(), NOW_MS, |slot| {
+        let event = slot.event.unwrap();
+        // A row of a conversation comes from a chat event, and only one of the other dialect inherits a thread.
+        assert!(event.custom.is_none() && event.message.is_none());
+        assert_eq!(event.dialect, Dialect::Documented);
+        read += 1;
+    })
+    .unwrap();
+    assert_eq!(read, 2);
 }
 
 #[test]

@@ -212,6 +212,8 @@ proptest! {
         let plan = plan::plan(translation.events, &apps, &DayBounds::new(NOW_MS, std::time::Duration::ZERO)).unwrap();
         prop_assert_eq!(plan.rejections.count, 0, "{:?}", plan.rejections.reported);
         prop_assert_eq!(plan.accepted, 2 * spans);
+        // Only messages of the other dialect inherit threads.
+        prop_assert!(!plan.has_llmonitor);
     }
 
     #[test]
