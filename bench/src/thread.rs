@@ -164,7 +164,6 @@ const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
     ("thousand", &[("user_email", "user{1000}@example.com")]),
     ("taken", &[]),
     ("taken", &[("user_email", "user{1000}@example.com")]),
-    ("taken", &[("feedback", "positive")]),
     ("eight", &[]),
     ("eight", &[("feedback", "positive")]),
     ("none", &[]),

@@ -430,9 +430,13 @@ impl<'a> Walk<'a> {
                 );
                 String::new()
             }
-            // Only messages that pass the filter may inherit.
-            None if inheritance != Inheritance::Nothing && self.has_filters() => {
-                let asking = format!("{} AND {}", at.sql(), speakers.may(filter.sql()));
+            // Only messages that pass the filter may inherit. With columns from runs, asking it again costs more than it
+            // saves.
+            None if inheritance != Inheritance::Nothing
+                && self.has_filters()
+                && speakers == Speakers::Own =>
+            {
+                let asking = format!("{} AND {}", at.sql(), filter.sql());
                 sql::without_inherited(scope, &asking, Inheritance::LookedUp)
             }
             None => sql::without_inherited(scope, at.sql(), inheritance),
