@@ -171,7 +171,8 @@ async fn vary(stage: &mut Stage, seed: u64) -> (Expected, Duration) {
     let ended = Instant::now();
     stage.drained().await;
     let drained = ended.elapsed();
-    expected.assert_stored(&stage.deployment).await;
+    let until = ended + WITHIN;
+    expected.assert_stored(&stage.deployment, until).await;
     stage.owned(WITHIN.saturating_sub(ended.elapsed())).await;
     let settled = ended.elapsed();
     eprintln!(
@@ -213,7 +214,9 @@ async fn added_partitions_and_processors_that_come_and_go_leave_no_lag_r1_timed(
     }
     // What came later has changed nothing.
     for expected in all {
-        expected.assert_stored(&stage.deployment).await;
+        expected
+            .assert_stored(&stage.deployment, Instant::now())
+            .await;
     }
     times.sort();
     let (least, most) = (times[0], times[times.len() - 1]);

@@ -6,19 +6,20 @@ use std::time::Duration;
 use eventlog::{Fetch, KafkaConfig, KafkaLog, Log, Position};
 use prometheus::Registry;
 
+use super::expected::Difference;
 use crate::deployment::Deployment;
 
 /// Prints the lag of each partition, and the records that name the app and the run of these rows.
-pub(super) async fn show(deployment: &Deployment, rows: &[String]) {
+pub(super) async fn show(deployment: &Deployment, wrong: &[Difference]) {
     let config = KafkaConfig::new(deployment.kafka.bootstrap(), "spindle.events");
     let log = KafkaLog::open(config, &Registry::new()).await.unwrap();
     for lag in log.lag("processor").await.unwrap() {
         eprintln!("{lag:?}");
     }
-    let runs: BTreeSet<(&str, String)> = rows
+    let runs: BTreeSet<(&str, String)> = wrong
         .iter()
-        .filter_map(|row| {
-            let mut columns = row.split('\t');
+        .filter_map(|wrong| {
+            let mut columns = wrong.row.split('\t');
             Some((columns.next()?, format!("\"{}\"", columns.next()?)))
         })
         .collect();

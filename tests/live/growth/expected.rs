@@ -1,11 +1,15 @@
 //! What has to be stored, computed from the accepted events alone.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::evidence;
 use crate::deployment::Deployment;
+
+/// Pause before wrong rows are looked at again.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 const ROW: &str = "SELECT app_id, run_id, status, ifNull(prompt_tokens, 0), ifNull(completion_tokens, 0), cost, total_cost FROM runs";
 const COUNT: &str = "SELECT app_id, run_id, count() FROM events";
@@ -68,8 +72,24 @@ impl Expected {
         runs.map(|run| run.events).sum()
     }
 
-    /// Every row of these apps is as expected now, in the tables and in the list of one app.
-    pub(super) async fn assert_stored(&self, deployment: &Deployment) {
+    /// Waits until every row of these apps is as expected, in the tables and in the list of one app.
+    pub(super) async fn assert_stored(&self, deployment: &Deployment, until: Instant) {
+        let mut wrong = self.wrong(deployment).await;
+        if !wrong.is_empty() {
+            report(&wrong);
+            evidence::show(deployment, &wrong).await;
+        }
+        while !wrong.is_empty() && Instant::now() < until {
+            tokio::time::sleep(ASK_AGAIN).await;
+            wrong = self.wrong(deployment).await;
+        }
+        report(&wrong);
+        assert!(wrong.is_empty(), "rows are wrong, as listed above");
+        self.assert_listed(deployment).await;
+    }
+
+    /// The rows in the tables that are missing, that should not be there, or that are there twice.
+    async fn wrong(&self, deployment: &Deployment) -> Vec<Difference> {
         let apps: Vec<String> = self.apps.keys().map(|app| format!("'{app}'")).collect();
         let apps = apps.join(", ");
         let (mut rows, mut counts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,11 +120,7 @@ impl Expected {
             let found: Vec<String> = found.lines().map(str::to_owned).collect();
             wrong.extend(differences(&found, &expected, select));
         }
-        if !wrong.is_empty() {
-            evidence::show(deployment, &wrong).await;
-        }
-        assert!(wrong.is_empty(), "rows are wrong, as listed above");
-        self.assert_listed(deployment).await;
+        wrong
     }
 
     /// The list of the first app has each of its runs once.
@@ -123,6 +139,7 @@ impl Expected {
         });
         let (found, expected): (Vec<_>, Vec<_>) = (found.collect(), expected.collect());
         let wrong = differences(&found, &expected, "the list over HTTP");
+        report(&wrong);
         assert!(wrong.is_empty(), "the list is wrong, as listed above");
     }
 }
@@ -139,8 +156,14 @@ fn totals(runs: &BTreeMap<String, Run>) -> BTreeMap<&String, u64> {
     totals
 }
 
-/// The rows that are missing, that should not be there, or that are there twice. Prints them.
-fn differences(found: &[String], expected: &[String], what: &str) -> Vec<String> {
+/// A row with how often it is there too often, or is missing.
+pub(super) struct Difference {
+    what: &'static str,
+    surplus: i32,
+    pub(super) row: String,
+}
+
+fn differences(found: &[String], expected: &[String], what: &'static str) -> Vec<Difference> {
     let mut rows: BTreeMap<&String, i32> = BTreeMap::new();
     for row in found {
         *rows.entry(row).or_default() += 1;
@@ -149,10 +172,19 @@ fn differences(found: &[String], expected: &[String], what: &str) -> Vec<String>
         *rows.entry(row).or_default() -= 1;
     }
     rows.retain(|_, surplus| *surplus != 0);
-    for (row, surplus) in &rows {
+    let rows = rows.into_iter();
+    rows.map(|(row, surplus)| Difference {
+        what,
+        surplus,
+        row: row.clone(),
+    })
+    .collect()
+}
+
+fn report(wrong: &[Difference]) {
+    for Difference { what, surplus, row } in wrong {
         eprintln!("{what}: {surplus:+} {row}");
     }
-    rows.into_keys().cloned().collect()
 }
 
 /// Millionths as an exact decimal, as ClickHouse and JSON write it.
