@@ -2,13 +2,12 @@
 
 use super::*;
 
-pub(super) fn said(at: i64, event_id: u128) -> Message {
+fn said(at: i64, event_id: u128) -> Message {
     Message {
         at,
         event_id,
         app: "shop",
         run: "r",
-        parent: "",
         thread: "",
         inherits: true,
         agent: "clerk",
@@ -16,7 +15,7 @@ pub(super) fn said(at: i64, event_id: u128) -> Message {
     }
 }
 
-pub(super) fn counts(threads: &[Thread]) -> Vec<u64> {
+fn counts(threads: &[Thread]) -> Vec<u64> {
     threads.iter().map(|thread| thread.message_count).collect()
 }
 
