@@ -1,6 +1,7 @@
 //! Checks of members that join and leave.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::FutureExt;
 
@@ -164,11 +165,17 @@ async fn consume(log: &dyn Log, readers: &mut [&mut Reader]) {
     assert!(lag.iter().all(|lag| lag.committed == lag.end), "{lag:?}");
 }
 
-async fn partitions_added_while_a_revocation_waits_are_shared_out(place: &dyn Place) {
+/// 48 records, and a reader that owns all four partitions.
+async fn with_one_owner(place: &dyn Place) -> (Arc<dyn Log>, Reader) {
     let log = place.open().await;
     append(&*log, 0..48).await;
     let mut one = Reader::join(&*log, "g").await;
     one.own(4).await;
+    (log, one)
+}
+
+async fn partitions_added_while_a_revocation_waits_are_shared_out(place: &dyn Place) {
+    let (log, mut one) = with_one_owner(place).await;
     let mut two = Reader::join(&*log, "g").await;
     revocation(&mut one, &mut two).await;
     if !place.grow(&*log, 6).await {
@@ -181,10 +188,7 @@ async fn partitions_added_while_a_revocation_waits_are_shared_out(place: &dyn Pl
 }
 
 async fn partitions_added_while_a_member_joins_are_shared_out(place: &dyn Place) {
-    let log = place.open().await;
-    append(&*log, 0..48).await;
-    let mut one = Reader::join(&*log, "g").await;
-    one.own(4).await;
+    let (log, mut one) = with_one_owner(place).await;
     // It has no partitions yet, and the first member does not know of it.
     let mut two = Reader::join(&*log, "g").await;
     if !place.grow(&*log, 6).await {
@@ -197,10 +201,7 @@ async fn partitions_added_while_a_member_joins_are_shared_out(place: &dyn Place)
 
 /// Between two owners a partition belongs to no member; no end of a member may leave it so.
 async fn what_a_member_was_asked_for_when_it_ended_gets_an_owner(place: &dyn Place) {
-    let log = place.open().await;
-    append(&*log, 0..48).await;
-    let mut one = Reader::join(&*log, "g").await;
-    one.own(4).await;
+    let (log, mut one) = with_one_owner(place).await;
     let mut two = Reader::join(&*log, "g").await;
     revocation(&mut one, &mut two).await;
     drop(one);

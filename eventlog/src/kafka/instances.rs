@@ -1,34 +1,34 @@
 //! The names of members (`group.instance.id`).
 //!
 //! The broker knows a member by its name again. So a member whose session ended while the brokers were away returns to
-//! its partitions at once; without a name, the group would wait for the session of its former self.
+//! its partitions at once; under a new name, the group would wait for the session of its former self.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::config::KafkaConfig;
 
+/// The numbers that are in use, of each group.
 type Taken = Arc<Mutex<BTreeMap<String, BTreeSet<u32>>>>;
 
 /// The names of the members of one process.
 pub(super) struct Instances {
     /// Unique among all processes.
     process: String,
-    joined: AtomicU64,
     taken: Taken,
 }
 
-/// The name of one member.
+/// The name of one member. Free for another member when the last clone is dropped.
+#[derive(Clone)]
 pub(super) struct Instance {
+    number: Arc<Number>,
     name: String,
-    kept: Option<Kept>,
+    is_configured: bool,
 }
 
-/// A configured name; free again when dropped.
-struct Kept {
+struct Number {
     group: String,
-    ordinal: u32,
+    number: u32,
     taken: Taken,
 }
 
@@ -37,17 +37,22 @@ impl Instance {
         &self.name
     }
 
-    /// Whether the name is configured, and its place in the group outlives the member. Other names are used once.
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept.is_some()
+    /// Whether a later process has the name again: the place in the group outlives the member.
+    pub(super) fn is_configured(&self) -> bool {
+        self.is_configured
+    }
+
+    /// The group in which the member has the name.
+    pub(super) fn group(&self) -> &str {
+        &self.number.group
     }
 }
 
-impl Drop for Kept {
+impl Drop for Number {
     fn drop(&mut self) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ordinals) = taken.get_mut(&self.group) {
-            ordinals.remove(&self.ordinal);
+        if let Some(numbers) = taken.get_mut(&self.group) {
+            numbers.remove(&self.number);
         }
     }
 }
@@ -56,36 +61,29 @@ impl Default for Instances {
     fn default() -> Self {
         Self {
             process: format!("member-{:032x}", rand::random::<u128>()),
-            joined: AtomicU64::new(0),
             taken: Taken::default(),
         }
     }
 }
 
 impl Instances {
-    /// The lowest free configured name of this process in the group, or a new name.
+    /// The first free name of this process in the group.
     pub(super) fn next(&self, config: &KafkaConfig, group: &str) -> Instance {
-        let Some(id) = &config.instance_id else {
-            let number = self.joined.fetch_add(1, Ordering::Relaxed);
-            return Instance {
-                name: format!("{}-{number}", self.process),
-                kept: None,
-            };
-        };
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let ordinals = taken.entry(group.to_owned()).or_default();
-        let mut ordinal = 0;
-        while ordinals.contains(&ordinal) {
-            ordinal += 1;
+        let numbers = taken.entry(group.to_owned()).or_default();
+        let mut number = 0;
+        while !numbers.insert(number) {
+            number += 1;
         }
-        ordinals.insert(ordinal);
+        let process = config.instance_id.as_ref().unwrap_or(&self.process);
         Instance {
-            name: format!("{id}-{ordinal}"),
-            kept: Some(Kept {
+            number: Arc::new(Number {
                 group: group.to_owned(),
-                ordinal,
+                number,
                 taken: Arc::clone(&self.taken),
             }),
+            name: format!("{process}-{number}"),
+            is_configured: config.instance_id.is_some(),
         }
     }
 }
@@ -95,23 +93,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn configured_names_are_reused_and_others_are_not() {
+    fn a_name_is_free_when_nobody_has_it_any_more() {
         let mut config = KafkaConfig::new("127.0.0.1:1", "spindle.events");
         let (instances, other) = (Instances::default(), Instances::default());
-        let first = instances.next(&config, "g");
-        assert!(!first.is_kept());
-        let names = [
-            first.name().to_owned(),
-            instances.next(&config, "g").name().to_owned(),
-            other.next(&config, "g").name().to_owned(),
-        ];
-        assert_eq!(BTreeSet::from(names).len(), 3);
-        config.instance_id = Some("pod-0".to_owned());
         let (one, two) = (instances.next(&config, "g"), instances.next(&config, "g"));
-        assert_eq!((one.name(), two.name()), ("pod-0-0", "pod-0-1"));
-        assert_eq!(instances.next(&config, "h").name(), "pod-0-0");
+        assert!(!one.is_configured());
+        assert_ne!(one.name(), two.name());
+        assert_ne!(one.name(), other.next(&config, "g").name());
+        let name = one.name().to_owned();
+        let clone = one.clone();
         drop(one);
-        assert_eq!(instances.next(&config, "g").name(), "pod-0-0");
-        assert!(two.is_kept());
+        assert_ne!(instances.next(&config, "g").name(), name);
+        drop(clone);
+        assert_eq!(instances.next(&config, "g").name(), name);
+        config.instance_id = Some("pod-0".to_owned());
+        let three = instances.next(&config, "g");
+        assert!(three.is_configured());
+        assert_eq!(three.name(), "pod-0-0");
+        let in_other_group = instances.next(&config, "h");
+        assert_eq!(
+            (in_other_group.name(), in_other_group.group()),
+            ("pod-0-0", "h")
+        );
     }
 }

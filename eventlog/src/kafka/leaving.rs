@@ -11,6 +11,7 @@ use rdkafka::consumer::{Consumer, StreamConsumer};
 use tokio::sync::watch;
 
 use super::config::KafkaConfig;
+use super::instances::Instance;
 use super::offsets::list;
 use super::rebalance::{self, Change, Rebalances};
 
@@ -32,14 +33,10 @@ pub(super) struct Leaving {
 
 /// What becomes of the place of a client in the group.
 pub(super) enum Place {
-    /// A client of the same name takes it over.
+    /// A client of the same name takes it over, or the broker ends it with the session.
     Kept,
-    /// Other members get its partitions.
-    GivenUp {
-        /// The group's name at the brokers.
-        group: String,
-        name: String,
-    },
+    /// Other members get its partitions. The name is free once the broker has forgotten it.
+    GivenUp(Instance),
 }
 
 impl Leaving {
@@ -59,9 +56,10 @@ impl Leaving {
             match place {
                 // The successor takes over even from a client that does not end.
                 Place::Kept => end(consumer, Duration::ZERO),
-                Place::GivenUp { group, name } => {
+                Place::GivenUp(instance) => {
                     // Before the wait for a commit in flight: nothing else keeps the partitions from other members.
-                    give_up(&consumer, (&group, &name), config.append_timeout);
+                    give_up(&consumer, &config, &instance);
+                    drop(instance);
                     end(consumer, config.session_timeout);
                 }
             }
@@ -106,18 +104,19 @@ fn grant(consumer: &StreamConsumer<Rebalances>, topic: &str) {
 
 /// Leaves the group, and waits until the broker does not list the member any more: a client with a name that ends before
 /// that keeps its place.
-fn give_up(consumer: &StreamConsumer<Rebalances>, (group, name): (&str, &str), patience: Duration) {
+fn give_up(consumer: &StreamConsumer<Rebalances>, config: &KafkaConfig, instance: &Instance) {
     consumer.unsubscribe();
-    let mut until = Instant::now() + patience;
+    let mut until = Instant::now() + config.append_timeout;
+    let group = config.group_id(instance.group());
     // The broker's id of a member begins with its name.
-    let prefix = format!("{name}-");
+    let prefix = format!("{}-", instance.name());
     loop {
         poll(consumer);
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
-        match consumer.fetch_group_list(Some(group), left) {
+        match consumer.fetch_group_list(Some(&group), left) {
             Ok(groups) => {
                 let mut members = groups.groups().iter().flat_map(|group| group.members());
                 if !members.any(|member| member.id().starts_with(&prefix)) {

@@ -214,17 +214,9 @@ impl TopicMember {
     fn join_anew(&mut self, why: &dyn std::fmt::Display) -> Result<Option<Delivery>, LogError> {
         tracing::warn!(group = self.group, "the member joins again: {why}");
         let subscribed = self.log.partitions.load(Ordering::Acquire);
-        let log = &self.log;
-        let is_stuck = self
-            .unanswered_since
-            .is_some_and(|since| since.elapsed() >= log.config.commit_deadline());
-        // A client that waits for an answer does not leave: the new one takes its place over.
-        let place = match is_stuck {
-            true => Place::Kept,
-            false => self.place(),
-        };
-        if matches!(place, Place::GivenUp { .. }) {
-            self.instance = log.instances.next(&log.config, &self.group);
+        let place = self.place();
+        if matches!(place, Place::GivenUp(_)) {
+            self.instance = self.log.instances.next(&self.log.config, &self.group);
         }
         let new = subscribe(&self.log, &self.group, &self.instance)?;
         let old = std::mem::replace(&mut self.consumer, new);
@@ -294,14 +286,18 @@ impl TopicMember {
         log.leaving.leave(consumer, &log.config, place);
     }
 
-    /// What becomes of this member's place when it ends.
+    /// What becomes of the place of this member's client when that ends.
     fn place(&self) -> Place {
-        match self.instance.is_kept() {
+        let (instance, context) = (&self.instance, self.consumer.context());
+        let is_stuck = self
+            .unanswered_since
+            .is_some_and(|since| since.elapsed() >= self.log.config.commit_deadline());
+        // A client without a session, or that waits for an answer, does not leave: if the brokers were away, they keep
+        // its place from other members, and the next client takes it over. One whose name was taken does not get it back.
+        let is_cut_off = is_stuck || self.consumer.assignment_lost() || context.lost().is_some();
+        match instance.is_configured() || (is_cut_off && !self.fenced) {
             true => Place::Kept,
-            false => Place::GivenUp {
-                group: self.log.config.group_id(&self.group),
-                name: self.instance.name().to_owned(),
-            },
+            false => Place::GivenUp(instance.clone()),
         }
     }
 
@@ -526,10 +522,11 @@ impl Member for TopicMember {
     async fn next(&mut self, fetch: Fetch) -> Result<Delivery, LogError> {
         let until = Instant::now() + fetch.max_wait;
         loop {
-            if self.fenced && !self.instance.is_kept() {
+            if self.fenced && !self.instance.is_configured() {
                 // Only this process knows the name: an answer to an earlier client of it came late.
+                let lost = self.join_anew(&"its name was taken")?;
                 self.fenced = false;
-                if let Some(delivery) = self.join_anew(&"its name was taken")? {
+                if let Some(delivery) = lost {
                     return Ok(delivery);
                 }
             }

@@ -320,38 +320,59 @@ async fn every_compression_and_the_largest_record_get_through() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_whose_sessions_ended_with_the_broker_away_return_without_waiting_for_them_r1() {
+/// Two members whose sessions end while the broker is away; `meanwhile` is done to them before it returns. They must not
+/// wait until the broker has forgotten their former sessions.
+async fn they_return_at_once(meanwhile: impl AsyncFnOnce(&mut Vec<Owner>, [&KafkaLog; 2])) {
     let cluster = tokio::task::spawn_blocking(|| Arc::new(Cluster::start(1)));
     let cluster = cluster.await.unwrap();
     let mut config = config(&cluster.bootstrap(), 2);
     config.session_timeout = Duration::from_secs(20);
     let (one, other) = (open(&config).await, open(&config).await);
-    let mut owners = [Owner::join(&one).await, Owner::join(&other).await];
-    let mut own = async |count: usize| {
-        in_time("partitions", async {
-            while owners.iter().any(|owner| owner.own.len() != count) {
-                for owner in &mut owners {
-                    owner.step().await.unwrap();
-                }
-            }
-        })
-        .await;
-    };
-    own(1).await;
+    let mut owners = vec![Owner::join(&one).await, Owner::join(&other).await];
+    own(&mut owners, 1).await;
     let brokers = Arc::clone(&cluster);
     let killed = tokio::task::spawn_blocking(move || brokers.kill(0));
     killed.await.unwrap();
-    own(0).await;
+    own(&mut owners, 0).await;
+    meanwhile(&mut owners, [&one, &other]).await;
     let brokers = Arc::clone(&cluster);
     let back = tokio::task::spawn_blocking(move || brokers.restart(0));
     back.await.unwrap();
     let back = Instant::now();
-    own(1).await;
+    own(&mut owners, 1).await;
     // The broker remembers the former sessions for so long.
     assert!(
         back.elapsed() < config.session_timeout,
         "{:?}",
         back.elapsed()
     );
+}
+
+/// Waits until each owner has this many partitions.
+async fn own(owners: &mut [Owner], count: usize) {
+    in_time("partitions", async {
+        while owners.iter().any(|owner| owner.own.len() != count) {
+            for owner in owners.iter_mut() {
+                owner.step().await.unwrap();
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_whose_sessions_ended_with_the_broker_away_return_without_waiting_for_them_r1() {
+    they_return_at_once(async |_, _| {}).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn successors_of_members_whose_sessions_ended_do_not_wait_for_them_r1() {
+    they_return_at_once(async |owners, logs| {
+        // As a worker does that joins again: it drops its member first.
+        owners.clear();
+        for log in logs {
+            owners.push(Owner::join(log).await);
+        }
+    })
+    .await;
 }
