@@ -10,23 +10,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use chrono::Utc;
-use eventlog::{Log, LogError, Record};
+use eventlog::{Log, LogError};
 use moka::sync::Cache;
 use schemas::batch;
 use schemas::control::WaitingMarks;
-use schemas::ids::{AppId, ProjectId};
-use schemas::record::RecordHeader;
-use schemas::reprice::Encoded;
 use schemas::timestamp::UnixMs;
 use store::reads::waiting_marks::{Mark, WAITING_MAX, WaitingRun};
 use store::{Store, StoreError};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
-use crate::step::decode::AGAIN;
-use crate::step::slices::record;
+use crate::step::again;
 use crate::stop::stopped_by;
 
 /// Pause between two looks: how long after its run a mark is placed. A look reads two small columns of `runs`.
@@ -100,6 +95,8 @@ impl LateMarks {
         let age_ms = waiting
             .oldest_ms
             .map_or(0, |oldest_ms| Utc::now().timestamp_millis() - oldest_ms);
+        // A client's clock may be ahead.
+        let age_ms = age_ms.max(0);
         let runs = i64::try_from(waiting.runs).unwrap_or(i64::MAX);
         self.metrics.waiting_marks.set(runs);
         self.metrics.waiting_marks_age_seconds.set(age_ms / 1000);
@@ -184,7 +181,8 @@ impl LateMarks {
                 run.id = mark.run_id,
                 "a mark that came before its run is placed"
             );
-            self.log.append(record_of(project, target, mark)).await?;
+            let record = again::record(project, target, mark.received_at, &[&mark.payload]);
+            self.log.append(record).await?;
             self.metrics.late_marks.inc();
         }
         Ok(floating)
@@ -221,33 +219,10 @@ fn in_turns<'a>(waiting: &'a [WaitingRun], turn: &mut usize) -> Vec<&'a WaitingR
 fn names_no_app(mark: &Mark) -> bool {
     let mut names_none = false;
     // A stored event was valid when it was accepted. One that is not read any more stays where it is.
-    let read = batch::visit(&body(&mark.payload), mark.received_at, |slot| {
+    let read = batch::visit(&again::body(&[&mark.payload]), mark.received_at, |slot| {
         names_none = slot.event.is_ok_and(|event| event.app.is_none());
     });
     read.is_ok() && names_none
-}
-
-/// A body with this one event.
-fn body(payload: &[u8]) -> Vec<u8> {
-    [b"{\"events\":[".as_slice(), payload, b"]}"].concat()
-}
-
-fn record_of(project: &str, app: &str, mark: &Mark) -> Record {
-    let header = RecordHeader {
-        project: ProjectId::new(project),
-        app: AppId::new(app),
-        received_at_ms: mark.received_at,
-        events: 1,
-    };
-    let mut record = record(Encoded {
-        key: header.key(),
-        headers: header.encode(),
-        payload: body(&mark.payload),
-    });
-    // It was counted as stored when it was processed for the default app (P4).
-    let again = (AGAIN.to_owned(), Bytes::from_static(b"1"));
-    record.headers.push(again);
-    record
 }
 
 #[cfg(test)]

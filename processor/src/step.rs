@@ -11,6 +11,7 @@ use crate::dead_letter::Poison;
 use crate::error::ProcessorError;
 use crate::tables::Rows;
 
+pub mod again;
 mod batch;
 pub mod decode;
 pub mod lease;

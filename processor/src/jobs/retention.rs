@@ -19,12 +19,10 @@ mod tally;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clock::RetentionClock;
 use schemas::ids::{AppId, ProjectId};
 use schemas::job::{Retention as Asked, RetentionReport};
-use schemas::record::RecordHeader;
-use schemas::reprice::{Encoded, Reprice};
+use schemas::reprice::Reprice;
 use serde::{Deserialize, Serialize};
 use store::StoreError;
 use store::maintenance::retention::{BackEvent, Day, DayTable, Limit, Retention, UnresolvedRun};
@@ -32,7 +30,7 @@ use tally::{Pending, Tally};
 
 use super::desk::{Desk, Ends};
 use super::{EXCHANGE_TIME, JobError, now_ms};
-use crate::step::decode::AGAIN;
+use crate::step::again;
 use crate::step::slices::record;
 use control::BarrierGuard;
 
@@ -359,7 +357,7 @@ impl Work<'_> {
         self.append_back(batch, ends).await
     }
 
-    /// Appends events as they were accepted; they have the same identities as before (P2).
+    /// Appends events of one app and time of acceptance.
     async fn append_back(
         &mut self,
         batch: Vec<BackEvent>,
@@ -368,29 +366,14 @@ impl Work<'_> {
         let Some(first) = batch.first() else {
             return Ok(());
         };
-        let header = RecordHeader {
-            project: ProjectId::new(&*first.project_id),
-            app: AppId::new(&*first.app_id),
-            received_at_ms: first.received_at,
-            events: u32::try_from(batch.len()).unwrap_or(u32::MAX),
-        };
-        let mut payload = b"{\"events\":[".to_vec();
-        for (at, event) in batch.iter().enumerate() {
-            if at > 0 {
-                payload.push(b',');
-            }
-            payload.extend_from_slice(&event.payload);
-        }
-        payload.extend_from_slice(b"]}");
+        let payloads: Vec<&[u8]> = batch.iter().map(|event| &*event.payload).collect();
+        let events = again::record(
+            &first.project_id,
+            &first.app_id,
+            first.received_at,
+            &payloads,
+        );
         self.stand.brought_back += batch.len() as u64;
-        let mut events = record(Encoded {
-            key: header.key(),
-            headers: header.encode(),
-            payload,
-        });
-        events
-            .headers
-            .push((AGAIN.to_owned(), Bytes::from_static(b"1")));
         self.desk.append(vec![events], ends).await
     }
 }

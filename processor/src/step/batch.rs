@@ -13,6 +13,7 @@ use schemas::ids::{AppId, ProjectId};
 use schemas::reprice::{Reprice, Slice};
 use serde_json::value::RawValue;
 
+use super::again;
 use super::decode::{self, DecodedEvent, EventLine, FeedbackLine, MessageLine, StartLine};
 use crate::dead_letter::{Code, Poison};
 use crate::run::{KeyMap, Scope};
@@ -166,7 +167,7 @@ impl<'a> MicroBatch<'a> {
                 input,
             });
         }
-        if !decode::is_again(record) {
+        if !again::is_again(record) {
             self.accepted[scope] += (self.lines.len() - before) as u64;
         }
         outcome

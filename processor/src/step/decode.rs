@@ -14,9 +14,6 @@ use schemas::start::Start;
 /// Header of records that were moved to another partition.
 pub const MOVED: &str = "moved";
 
-/// Header of records of events that were taken from the tables to be processed again.
-pub const AGAIN: &str = "again";
-
 #[derive(Debug)]
 pub struct DecodedEvent<'a> {
     pub event: Event<'a>,
@@ -123,11 +120,6 @@ pub fn is_reprice(record: &StoredRecord) -> bool {
 /// Whether the record was moved from another partition, whose owner may have stored it partially.
 pub fn is_moved(record: &StoredRecord) -> bool {
     record.record.headers.iter().any(|(name, _)| name == MOVED)
-}
-
-/// Whether its events were processed before and come from the tables: they are already counted as stored (P4).
-pub fn is_again(record: &StoredRecord) -> bool {
-    record.record.headers.iter().any(|(name, _)| name == AGAIN)
 }
 
 /// Whether the record continues a change in a large tree; see [`schemas::reprice::Slice`].
