@@ -6,6 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
+use store::StoreError;
+use store::testing::TestDatabase;
+
 mod builds;
 mod changes;
 mod clears;
@@ -25,8 +28,12 @@ mod search;
 mod tables;
 mod threads;
 mod usage;
+mod words;
 
-pub(crate) use store::testing::database;
+pub(crate) async fn database() -> Result<TestDatabase, StoreError> {
+    words::show();
+    store::testing::database().await
+}
 
 /// Generated histories in tests that compare with a plain model.
 pub(crate) const CASES: u32 = 24;

@@ -21,12 +21,19 @@ mod it {
     mod tables;
     mod threads;
     mod usage;
+    pub(crate) mod words;
 }
 
 mod shards;
 
-use it::rows;
-pub(crate) use store::testing::sharded_database as database;
+use it::{rows, words};
+use store::StoreError;
+use store::testing::TestDatabase;
+
+pub(crate) async fn database() -> Result<TestDatabase, StoreError> {
+    words::show();
+    store::testing::sharded_database().await
+}
 
 /// Generated histories in tests that compare with a plain model.
 pub(crate) const CASES: u32 = 6;
