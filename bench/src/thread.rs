@@ -1,9 +1,10 @@
 //! The thread list: median and 95th percentile of pages by query.
 //!
-//! Fills four projects of a million messages each, with their runs:
+//! Fills five projects of a million messages each, with their runs:
 //!
 //! - `mixed`: named threads, threads whose answers inherit them, and windows of 5,000 users;
 //! - `four`: endless windows of four users; `thousand`: of a thousand users;
+//! - `taken`: as `thousand`, but agent and user are in the runs and not in the messages;
 //! - `eight`: eight named threads.
 
 use std::path::PathBuf;
@@ -39,8 +40,9 @@ SELECT 'PROJECT', 'shop', fromUnixTimestamp64Milli(toInt64(at), 'UTC'), reinterp
 FROM (SELECT number, intDiv(number, 8) AS conversation, number % 8 AS place, conversation % 4 AS kind, TIME AS at FROM numbers(FIRST, COUNT))";
 
 const RUNS_SQL: &str = "INSERT INTO runs (project_id, app_id, started_at, run_id, version, is_deleted, parent_run_id, root_run_id, name, type, status, \
-  total_cost, total_tokens_with_children, first_event_at, last_event_at, updated_at, state) \
+  agent, user_email, total_cost, total_tokens_with_children, first_event_at, last_event_at, updated_at, state) \
 SELECT project_id, app_id, timestamp, run, 1, 0, parent, if(parent = '', run, run_id), 'step', if(parent = '', 'agent', 'llm'), 'success', \
+  if(project_id = 'taken', 'clerk', ''), if(project_id = 'taken', concat('user', toString(cityHash64(run_id) % 1000), '@example.com'), ''), \
   toDecimal128(number % 1000, 3) / 100000, number % 3000, timestamp, timestamp, timestamp, 'state' \
 FROM (SELECT project_id, app_id, timestamp, run_id, cityHash64(event_id) AS number, \
     arrayJoin([(run_id, ''), (concat(run_id, '-call'), run_id)]) AS link, link.1 AS run, link.2 AS parent \
@@ -52,7 +54,7 @@ SELECT project_id, app_id, run_id, timestamp, event_id, if(event_id % 3 = 0, 'ne
 FROM messages WHERE role = 'assistant' AND event_id % 50 = 0";
 
 /// Project, time, run, thread, agent and user.
-const PROJECTS: [[&str; 6]; 4] = [
+const PROJECTS: [[&str; 6]; 5] = [
     [
         "mixed",
         "NOW - conversation * 20736 - (7 - place) * 60000",
@@ -76,6 +78,14 @@ const PROJECTS: [[&str; 6]; 4] = [
         "''",
         "'clerk'",
         "concat('user', toString(intDiv(number, 2) % 1000), '@example.com')",
+    ],
+    [
+        "taken",
+        "NOW - number * 1296",
+        "concat('run-', toString(intDiv(number, 2)))",
+        "''",
+        "''",
+        "''",
     ],
     [
         "eight",
@@ -152,6 +162,8 @@ const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
     ("four", &[("feedback", "positive")]),
     ("thousand", &[]),
     ("thousand", &[("user_email", "user{1000}@example.com")]),
+    ("taken", &[]),
+    ("taken", &[("user_email", "user{1000}@example.com")]),
     ("eight", &[]),
     ("eight", &[("feedback", "positive")]),
     ("none", &[]),

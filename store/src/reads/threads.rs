@@ -15,6 +15,7 @@ mod candidates;
 mod linked;
 mod messages;
 mod named;
+mod speakers;
 mod sql;
 mod windows;
 
@@ -35,6 +36,7 @@ use crate::reads::filter_sql::{Conditions, Projects, Value, scope};
 use candidates::Walk;
 pub(crate) use linked::chunks;
 use linked::{LinkedTotals, Wanted};
+use speakers::Speakers;
 
 /// Run ids that the totals of one page of threads cover, and of one thread in a list. A thread with more is marked.
 const IDS_OF_PAGE: usize = 5000;
@@ -108,7 +110,8 @@ impl Store {
     /// One page of the threads in `projects` that satisfy `query`, after `after` if given.
     ///
     /// Bounded in rows, memory and time by each of its queries, and in time as a whole (Q1). Over the pages of a list
-    /// no thread is repeated or missed, unless it gets a message meanwhile: then it is at the front.
+    /// no thread is repeated or missed, unless it gets a message meanwhile, which puts it at the front, or an agent or
+    /// user from a run, which may make it part of another.
     pub async fn list_threads(
         &self,
         projects: &Projects,
@@ -139,7 +142,7 @@ impl Store {
             let Some(found) = walk.next(limit + 1 - threads.len()).await? else {
                 break;
             };
-            let mut matching = self.matching(&asked, &found, walk.may_inherit()).await?;
+            let mut matching = self.matching(&asked, &found, &walk).await?;
             matching.sort_by_key(|thread| std::cmp::Reverse(thread.place));
             threads.extend(matching);
         }
@@ -149,6 +152,7 @@ impl Store {
             ids_of_thread: IDS_OF_LISTED_THREAD,
             ids: IDS_OF_PAGE,
             may_inherit: walk.may_inherit(),
+            speakers: walk.speakers().so_far().await,
         };
         self.complete(&asked.scope, &mut threads, wanted).await?;
         let next = threads
@@ -163,14 +167,14 @@ impl Store {
         &self,
         asked: &Asked<'_>,
         found: &[ThreadPlace],
-        may_inherit: bool,
+        walk: &Walk<'_>,
     ) -> Result<Vec<ThreadRecord>, StoreError> {
         let (named, windows): (Vec<ThreadPlace>, Vec<ThreadPlace>) = found
             .iter()
             .partition(|place| place.grouped_by == GroupedBy::ThreadId);
         let (mut threads, windows) = tokio::try_join!(
-            self.named_threads(asked, &named, may_inherit),
-            self.window_threads(asked, &windows, may_inherit)
+            self.named_threads(asked, &named, walk.may_inherit()),
+            self.window_threads(asked, &windows, walk.may_inherit(), walk.speakers())
         )?;
         threads.extend(windows);
         Ok(threads)
@@ -187,7 +191,7 @@ impl Store {
             return Ok(());
         }
         let (last, said) = tokio::try_join!(
-            self.last_messages(scope, threads),
+            self.last_messages(scope, threads, wanted.speakers),
             self.said_runs(scope, threads, wanted)
         )?;
         for thread in threads.iter_mut() {
@@ -214,6 +218,7 @@ impl Store {
         &self,
         scope: &Conditions,
         threads: &[ThreadRecord],
+        speakers: Speakers,
     ) -> Result<HashMap<u128, LastMessage>, StoreError> {
         let mut at = scope.clone();
         let times = threads.iter().map(|thread| column_text(thread.last.0));
@@ -230,11 +235,13 @@ impl Store {
         );
         let sql = format!(
             "SELECT event_id, project_id, app_id, agent, user_email, substringUTF8(content, 1, {}) AS preview \
-             FROM messages WHERE {}",
+             FROM {} WHERE {}",
             schemas::limits::PREVIEW_CHARS,
+            speakers.messages(scope.sql(), at.sql()),
             at.sql()
         );
-        let rows: Vec<LastMessage> = at.fill(self.bounded_query(&sql)).rows().await?;
+        let query = speakers.settings(self.bounded_query(&sql));
+        let rows: Vec<LastMessage> = at.fill(query).rows().await?;
         Ok(rows.into_iter().map(|row| (row.event_id, row)).collect())
     }
 }

@@ -2,6 +2,7 @@
 
 mod cases;
 mod model;
+mod speakers;
 
 use std::collections::BTreeSet;
 
@@ -34,7 +35,7 @@ fn message_row<'a>(project: &'a str, message: &'a Message, content: &'a str) -> 
         timestamp: message.at,
         event_id: message.event_id,
         run_id: message.run,
-        parent_run_id: "",
+        parent_run_id: message.parent,
         thread_id: message.thread,
         inherits_thread: u8::from(message.inherits),
         agent: message.agent,
@@ -155,16 +156,18 @@ fn any_message() -> impl Strategy<Value = Message> {
         prop::sample::select(RUNS.to_vec()),
         prop::sample::select(vec!["", "", "", "t/1", "w_t2"]),
         prop::sample::select(vec!["", "clerk"]),
-        prop::sample::select(vec!["ada", "bob"]),
+        prop::sample::select(vec!["", "ada", "bob"]),
         any::<bool>(),
+        prop::sample::select(vec!["", "", "r0", "r1", "r2"]),
     )
         .prop_map(
-            |(slot, pause, app, run, thread, agent, user, inherits)| Message {
+            |(slot, pause, app, run, thread, agent, user, inherits, parent)| Message {
                 // Multiples of the pause, so that exact edges are frequent.
                 at: NOON_MS + slot * WINDOW_GAP_MS + pause % (2 * WINDOW_GAP_MS),
                 event_id: 0,
                 app,
                 run,
+                parent,
                 thread,
                 inherits,
                 agent,
@@ -184,7 +187,16 @@ fn any_case() -> impl Strategy<Value = Case> {
         ),
         0..8,
     );
-    let runs = prop::collection::vec((0usize..9, 0usize..4, 1i128..1000), 8);
+    let runs = prop::collection::vec(
+        (
+            0usize..9,
+            0usize..4,
+            1i128..1000,
+            prop::sample::select(vec!["", "clerk", "porter"]),
+            prop::sample::select(vec!["", "", "ada"]),
+        ),
+        8,
+    );
     let text = |values: &'static [&'static str]| prop::option::of(prop::sample::select(values));
     let question = (
         text(&["shop"]),
@@ -222,12 +234,14 @@ fn any_case() -> impl Strategy<Value = Case> {
             let runs = runs
                 .into_iter()
                 .enumerate()
-                .map(|(at, (parent, kind, cost))| Ran {
+                .map(|(at, (parent, kind, cost, agent, user))| Ran {
                     app: "shop",
                     run: RUNS[at],
                     // A parent before it, none, or a message that is no run.
                     parent: if parent < at { RUNS[parent] } else { "" },
                     thread: if kind == 0 { "t/1" } else { "" },
+                    agent,
+                    user,
                     cost: cost * 1_000_000_000_000_000,
                     tokens: cost as u64,
                 })
@@ -266,7 +280,7 @@ fn any_case() -> impl Strategy<Value = Case> {
     )
 }
 
-async fn write_case(store: &Store, project: &str, case: &Case) {
+async fn write_messages(store: &Store, project: &str, case: &Case) {
     for batch in &case.arrivals {
         write(store, project, batch).await;
     }
@@ -280,6 +294,11 @@ async fn write_case(store: &Store, project: &str, case: &Case) {
         comment: "",
     });
     store.insert_feedback(feedback).await.unwrap();
+}
+
+/// The runs of a case, in two versions: earlier ones had another agent and user, and some another start. Ids that no
+/// run has are on marks, which wait for their run in a deleted row.
+async fn write_runs(store: &Store, project: &str, case: &Case) {
     let root_of = |ran: &Ran| {
         let mut root = ran.run;
         let mut above = ran.parent;
@@ -290,22 +309,61 @@ async fn write_case(store: &Store, project: &str, case: &Case) {
         }
         root
     };
-    let runs = case.runs.iter().map(|ran| RunRow {
+    let current = |ran: &Ran| RunRow {
         project_id: project,
         parent_run_id: ran.parent,
         root_run_id: root_of(ran),
         thread_id: ran.thread,
+        agent: ran.resolved(&case.runs, |ran| ran.agent),
+        user_email: ran.resolved(&case.runs, |ran| ran.user),
         total_cost: ran.cost,
         total_tokens_with_children: ran.tokens,
-        ..run(ran.app, ran.run, 1, NOON_MS)
+        ..run(ran.app, ran.run, 2, NOON_MS)
+    };
+    let first_start = |ran: &Ran| match ran.tokens % 3 {
+        0 => NOON_MS - 86_400_000,
+        _ => NOON_MS,
+    };
+    let first = case.runs.iter().map(|ran| RunRow {
+        version: 1,
+        started_at: first_start(ran),
+        agent: "bob",
+        user_email: "clerk",
+        ..current(ran)
     });
+    let marks = RUNS
+        .iter()
+        .filter(|id| case.runs.iter().all(|ran| ran.run != **id))
+        .map(|id| RunRow {
+            project_id: project,
+            is_deleted: 1,
+            ..run("shop", id, 1, NOON_MS)
+        });
+    store.insert_runs(first.chain(marks)).await.unwrap();
+    let tombstones = case
+        .runs
+        .iter()
+        .filter(|ran| first_start(ran) != NOON_MS)
+        .map(|ran| RunRow {
+            is_deleted: 1,
+            started_at: first_start(ran),
+            ..current(ran)
+        });
+    let runs = tombstones.chain(case.runs.iter().map(current));
     store.insert_runs(runs).await.unwrap();
 }
 
 async fn check_case(store: &Store, project: &str, case: &Case) {
-    write_case(store, project, case).await;
+    write_messages(store, project, case).await;
+    check_threads(store, project, case, &[]).await;
+    write_runs(store, project, case).await;
+    check_threads(store, project, case, &case.runs).await;
+}
+
+/// Compares what is read with the rules, of a case of which these runs arrived.
+async fn check_threads(store: &Store, project: &str, case: &Case, runs: &[Ran]) {
     let messages: BTreeSet<Message> = case.arrivals.iter().flatten().cloned().collect();
-    let all = model::threads(&messages);
+    let all = model::threads(&messages, runs);
     let pairs: Vec<(&str, &str)> = case
         .question
         .iter()
@@ -323,7 +381,7 @@ async fn check_case(store: &Store, project: &str, case: &Case) {
         let mut wanted: Vec<String> = all
             .iter()
             .filter(|thread| model::is_asked_for(thread, &query, &case.feedback))
-            .map(|thread| expected(thread, &case.runs))
+            .map(|thread| expected(thread, runs))
             .collect();
         found.sort();
         wanted.sort();
@@ -337,13 +395,12 @@ async fn check_case(store: &Store, project: &str, case: &Case) {
         let thread = all
             .iter()
             .filter(|thread| model::is_asked_for(thread, &query, &case.feedback))
-            .find(|thread| expected(thread, &case.runs) == shown(listed))
+            .find(|thread| expected(thread, runs) == shown(listed))
             .unwrap();
         let said: Vec<u128> = view.messages.iter().map(|said| said.event_id).collect();
         let wanted: Vec<u128> = thread.messages.iter().map(|said| said.event_id).collect();
         assert_eq!(said, wanted);
-        let runs: BTreeSet<&str> = case
-            .runs
+        let known: BTreeSet<&str> = runs
             .iter()
             .filter(|ran| ran.app == listed.app_id)
             .map(|ran| ran.run)
@@ -351,7 +408,7 @@ async fn check_case(store: &Store, project: &str, case: &Case) {
         for said in &view.messages {
             assert_eq!(
                 view.runs.contains(&said.run_id),
-                runs.contains(said.run_id.as_str())
+                known.contains(said.run_id.as_str())
             );
             assert_eq!(said.content, format!("said {}", said.event_id));
         }

@@ -136,6 +136,7 @@ fn marks() -> Vec<Row> {
 fn messages() -> Vec<Row> {
     let minutes = |count: i64| count * 60_000;
     let ada = |agent: &str| json!({"agent": agent, "user_email": "ada@example.com"});
+    let in_shop = |fields: Value| with(fields, json!({"app_id": "shop"}));
     vec![
         row(
             "chat needs role, content and thread_id: it is its own message",
@@ -166,6 +167,32 @@ fn messages() -> Vec<Row> {
                 ("/data/1/grouped_by", json!("window")),
                 ("/data/2/user_email", Value::Null),
                 ("/data/3", Value::Null),
+            ],
+        ),
+        row(
+            "a message without agent and user is grouped by agent and user of its run or the nearest ancestor",
+            vec![
+                chat("user", "1", 0, in_shop(json!({"run_id": "step"}))),
+                chat("assistant", "2", minutes(20), in_shop(ada("resolved"))),
+                chat(
+                    "user",
+                    "3",
+                    minutes(40),
+                    in_shop(json!({"parent_run_id": "step"})),
+                ),
+                with(
+                    event("shop", "step", "tool_start", 2000),
+                    json!({"parent_run_id": "boss"}),
+                ),
+                with(event("shop", "boss", "agent_start", 1000), ada("resolved")),
+            ],
+            "/api/thread/?agent=resolved&user_email=ada@example.com",
+            vec![
+                ("/data/0/message_count", json!(3)),
+                ("/data/0/grouped_by", json!("window")),
+                ("/data/0/agent", json!("resolved")),
+                ("/data/0/user_email", json!("ada@example.com")),
+                ("/data/1", Value::Null),
             ],
         ),
         row(

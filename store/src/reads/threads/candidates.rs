@@ -12,8 +12,11 @@ use schemas::timestamp::UnixMs;
 use serde::Deserialize;
 
 use super::Asked;
+use super::speakers::{SpeakerCheck, Speakers};
 use super::sql::{self, Inheritance, MAY_INHERIT, MS, Stretch};
+use super::windows::{BEGINNING_MS, FIRST_LOOK_MS};
 use crate::client::Store;
+use crate::client::query::BoundedQuery;
 use crate::error::StoreError;
 use crate::reads::filter_sql::{Conditions, Value};
 
@@ -48,6 +51,15 @@ struct InheritedThread {
     owner: u64,
     /// Time of the latest of these messages.
     last: i64,
+}
+
+/// How the messages of windows are read.
+#[derive(Clone, Copy)]
+struct WindowMessages<'a> {
+    speakers: Speakers,
+    inheritance: Inheritance,
+    /// The runs whose thread is inherited, where they are known.
+    inherited: Option<&'a [InheritedThread]>,
 }
 
 /// The walk's position: positions below this one are still to come.
@@ -116,6 +128,7 @@ pub(super) struct Walk<'a> {
     met: HashSet<u64>,
     /// Whether there are messages with a thread and messages without one; `None` until it was read.
     has_both: Option<bool>,
+    speakers: SpeakerCheck<'a>,
 }
 
 impl<'a> Walk<'a> {
@@ -144,12 +157,18 @@ impl<'a> Walk<'a> {
             is_over: false,
             met: HashSet::new(),
             has_both: None,
+            speakers: SpeakerCheck::new(store, &asked.scope),
         })
     }
 
     /// Whether messages may inherit threads, as far as the walk knows.
     pub(super) fn may_inherit(&self) -> bool {
         self.has_both != Some(false)
+    }
+
+    /// Whether messages take agent or user from runs, as far as the walk knows.
+    pub(super) fn speakers(&self) -> &SpeakerCheck<'a> {
+        &self.speakers
     }
 
     /// The next positions, about `wanted` of them, greatest first. `None` when there are no more.
@@ -223,20 +242,23 @@ impl<'a> Walk<'a> {
         } else {
             Inheritance::Nothing
         };
-        let (named, inherited) = tokio::try_join!(
+        let (named, inherited, speakers) = tokio::try_join!(
             self.named(stretch, ask),
-            self.inherited(stretch, inheritance)
+            self.inherited(stretch, inheritance),
+            self.speakers.within(self.spoken_in(stretch))
         )?;
+        let read = WindowMessages {
+            speakers,
+            inheritance,
+            inherited: inherited.as_deref(),
+        };
         let inheriting = async {
             match &inherited {
                 Some(inherited) => Ok(self.inheriting_among(inherited, ask)),
                 None => self.inheriting(stretch, ask, inheritance).await,
             }
         };
-        let (inheriting, windows) = tokio::try_join!(
-            inheriting,
-            self.windows(stretch, ask, inheritance, inherited.as_deref())
-        )?;
+        let (inheriting, windows) = tokio::try_join!(inheriting, self.windows(stretch, ask, read))?;
         let place = |grouped_by| {
             move |found: &Found| ThreadPlace {
                 ended_at_ms: found.last,
@@ -282,7 +304,8 @@ impl<'a> Walk<'a> {
             filter = filter.sql(),
             below = below.sql(),
         );
-        self.rows(&sql, [&at, &filter, &below]).await
+        let query = self.store.bounded_query(&sql);
+        self.rows(query, [&at, &filter, &below]).await
     }
 
     /// Threads with messages that inherit them.
@@ -313,7 +336,8 @@ impl<'a> Walk<'a> {
             filter = filter.sql(),
             below = below.sql(),
         );
-        self.rows(&sql, [&at, &filter, &below]).await
+        let query = self.store.bounded_query(&sql);
+        self.rows(query, [&at, &filter, &below]).await
     }
 
     fn has_filters(&self) -> bool {
@@ -364,16 +388,33 @@ impl<'a> Walk<'a> {
         inheriting
     }
 
+    /// The stretch of the messages that decide which windows end in this one, and of the first look back of these
+    /// windows. A rating may be on any earlier message of a speaker.
+    fn spoken_in(&self, stretch: Stretch) -> Stretch {
+        let from_ms = match self.asked.query.feedback {
+            None | Some(FeedbackFilter::None) => stretch.from_ms.saturating_sub(FIRST_LOOK_MS),
+            Some(_) => BEGINNING_MS,
+        };
+        Stretch {
+            from_ms: sql::slot_start(from_ms),
+            ..stretch.with_pause()
+        }
+    }
+
     /// Windows that end in the stretch.
     async fn windows(
         &self,
         stretch: Stretch,
         ask: usize,
-        inheritance: Inheritance,
-        inherited: Option<&[InheritedThread]>,
+        read: WindowMessages<'_>,
     ) -> Result<Vec<Found>, StoreError> {
+        let WindowMessages {
+            speakers,
+            inheritance,
+            inherited,
+        } = read;
         let scope = self.asked.scope.sql();
-        let mut filter = self.window_filter();
+        let mut filter = self.window_filter(speakers);
         let below = self.below.condition(GroupedBy::Window);
         let at = stretch.with_pause().condition();
         let without_inherited = match inherited {
@@ -389,8 +430,12 @@ impl<'a> Walk<'a> {
                 );
                 String::new()
             }
-            // Only messages that pass the filter may inherit.
-            None if inheritance != Inheritance::Nothing && self.has_filters() => {
+            // Only messages that pass the filter may inherit. With columns from runs, asking it again costs more than it
+            // saves.
+            None if inheritance != Inheritance::Nothing
+                && self.has_filters()
+                && speakers == Speakers::Own =>
+            {
                 let asking = format!("{} AND {}", at.sql(), filter.sql());
                 sql::without_inherited(scope, &asking, Inheritance::LookedUp)
             }
@@ -400,21 +445,26 @@ impl<'a> Walk<'a> {
             "SELECT key, last FROM (\
                SELECT key, last, leadInFrame(first) OVER (PARTITION BY key ORDER BY slot \
                    ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) AS following \
-               FROM (SELECT speaker_key AS key, {slot} AS slot, min({MS}) AS first, max({MS}) AS last FROM messages \
+               FROM (SELECT speaker_key AS key, {slot} AS slot, min({MS}) AS first, max({MS}) AS last FROM {messages} \
                  WHERE {scope} AND {at} AND thread_key = 0 AND {filter}{without_inherited} GROUP BY key, slot)) \
              WHERE (following = 0 OR following - last > {WINDOW_GAP_MS}) AND {below} \
              ORDER BY last DESC, key DESC LIMIT {ask}",
             slot = sql::slot(),
+            messages = speakers.messages(scope, &format!("{} AND thread_key = 0", at.sql())),
             at = at.sql(),
             filter = filter.sql(),
             below = below.sql(),
         );
-        self.rows(&sql, [&at, &filter, &below]).await
+        let query = speakers.settings(self.store.bounded_query(&sql));
+        self.rows(query, [&at, &filter, &below]).await
     }
 
-    async fn rows(&self, sql: &str, with: [&Conditions; 3]) -> Result<Vec<Found>, StoreError> {
-        let query = sql::grouped(self.store.bounded_query(sql));
-        let query = self.asked.scope.fill(query);
+    async fn rows(
+        &self,
+        query: BoundedQuery,
+        with: [&Conditions; 3],
+    ) -> Result<Vec<Found>, StoreError> {
+        let query = self.asked.scope.fill(sql::grouped(query));
         with.into_iter()
             .fold(query, |query, conditions| conditions.fill(query))
             .rows()
@@ -452,7 +502,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The condition on a message for its window to be a candidate.
-    fn window_filter(&self) -> Conditions {
+    fn window_filter(&self, speakers: Speakers) -> Conditions {
         let scope = self.asked.scope.sql();
         let query = self.asked.query;
         let mut filter = Conditions::default();
@@ -466,10 +516,16 @@ impl<'a> Walk<'a> {
         }
         match query.feedback {
             None | Some(FeedbackFilter::None) => {}
-            Some(feedback) => filter.and(&format!(
-                "speaker_key IN (SELECT speaker_key FROM messages WHERE {scope} AND thread_key = 0 AND run_key IN ({}))",
-                sql::judged(scope, feedback)
-            )),
+            Some(feedback) => {
+                let rated = format!(
+                    "thread_key = 0 AND run_key IN ({})",
+                    sql::judged(scope, feedback)
+                );
+                filter.and(&format!(
+                    "speaker_key IN (SELECT speaker_key FROM {} WHERE {scope} AND {rated})",
+                    speakers.messages(scope, &rated)
+                ));
+            }
         }
         filter
     }

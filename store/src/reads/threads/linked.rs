@@ -10,6 +10,7 @@ use schemas::thread::{GroupedBy, WINDOW_GAP_MS};
 use serde::Deserialize;
 
 use super::ThreadRecord;
+use super::speakers::Speakers;
 use super::sql::{self, Inheritance, MS, Stretch};
 use crate::client::Store;
 use crate::error::StoreError;
@@ -39,6 +40,8 @@ pub(super) struct Wanted {
     pub(super) ids_of_thread: usize,
     pub(super) ids: usize,
     pub(super) may_inherit: bool,
+    /// How to read the messages of windows.
+    pub(super) speakers: Speakers,
 }
 
 impl Wanted {
@@ -54,6 +57,7 @@ struct Of {
     slot: String,
     condition: &'static str,
     inheritance: Inheritance,
+    speakers: Speakers,
 }
 
 /// A run that a message names.
@@ -203,6 +207,7 @@ impl Store {
             slot: "toInt64(0)".to_owned(),
             condition: "thread_key IN {keys:Array(UInt64)}",
             inheritance: Inheritance::Nothing,
+            speakers: Speakers::Own,
         };
         self.said(scope, &named, of, wanted).await
     }
@@ -223,6 +228,7 @@ impl Store {
             } else {
                 Inheritance::Nothing
             },
+            speakers: wanted.speakers,
         };
         self.said(scope, &windows, of, wanted).await
     }
@@ -241,21 +247,24 @@ impl Store {
             return Ok(Vec::new());
         };
         let keys = sql::keys(threads.iter().map(|thread| thread.place.key));
-        let mut at = Stretch { from_ms, to_ms }.condition();
-        at.and(of.condition);
+        let at = Stretch { from_ms, to_ms }.condition();
+        let asking = format!("{} AND {}", at.sql(), of.speakers.may(of.condition));
         let sql = format!(
-            "SELECT {key} AS key, run_id, groupUniqArray({SLOTS_OF_RUN})({slot}) FROM messages WHERE {scope} AND {at}{without_inherited} \
+            "SELECT {key} AS key, run_id, groupUniqArray({SLOTS_OF_RUN})({slot}) FROM {messages} \
+             WHERE {scope} AND {at} AND {condition}{without_inherited} \
              GROUP BY key, run_id ORDER BY max({MS}) DESC, run_id \
              LIMIT {per_thread} BY key LIMIT {most}",
             key = of.key,
             slot = of.slot,
+            messages = of.speakers.messages(scope.sql(), &asking),
             scope = scope.sql(),
             at = at.sql(),
-            without_inherited = sql::without_inherited(scope.sql(), at.sql(), of.inheritance),
+            condition = of.condition,
+            without_inherited = sql::without_inherited(scope.sql(), &asking, of.inheritance),
             per_thread = wanted.ids_of_thread + 1,
             most = wanted.rows(),
         );
-        let query = sql::grouped(self.bounded_query(&sql));
+        let query = of.speakers.settings(sql::grouped(self.bounded_query(&sql)));
         at.fill(keys.fill(scope.fill(query))).rows().await
     }
 

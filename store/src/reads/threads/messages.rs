@@ -7,6 +7,7 @@ use schemas::thread::{GroupedBy, WindowId};
 use schemas::timestamp::UnixMs;
 use serde::Deserialize;
 
+use super::speakers::{SpeakerCheck, Speakers};
 use super::sql::{self, Inheritance, MS, PLACE, Stretch};
 use super::{IDS_OF_THREAD, ThreadRecord, chunks, column_text, linked, named, within};
 use crate::client::Store;
@@ -157,11 +158,12 @@ impl Store {
 
     /// The message in a window's id, and the thread that it belongs to by now, if any.
     async fn naming(&self, scope: &Conditions, id: WindowId) -> Result<Option<Naming>, StoreError> {
-        let mut at = Stretch {
+        let moment = Stretch {
             from_ms: id.timestamp_ms,
             to_ms: id.timestamp_ms,
-        }
-        .condition();
+        };
+        let speakers = SpeakerCheck::new(self, scope).within(moment).await?;
+        let mut at = moment.condition();
         at.and_with(
             "event_id = {event:UInt128}",
             "event",
@@ -169,7 +171,8 @@ impl Store {
         );
         // A message has one row, and inherits from at most one run.
         let sql = format!(
-            "SELECT project_id, app_id, speaker_key, thread_key FROM messages WHERE {} AND {} LIMIT 1",
+            "SELECT project_id, app_id, speaker_key, thread_key FROM {} WHERE {} AND {} LIMIT 1",
+            speakers.messages(scope.sql(), at.sql()),
             scope.sql(),
             at.sql()
         );
@@ -179,7 +182,7 @@ impl Store {
         );
         let fill = |query| at.fill(scope.fill(query));
         let (naming, inherited) = tokio::try_join!(
-            fill(self.bounded_query(&sql)).optional::<Naming>(),
+            fill(speakers.settings(self.bounded_query(&sql))).optional::<Naming>(),
             fill(self.bounded_query(&inherited)).optional::<u64>()
         )?;
         Ok(naming.map(|naming| Naming {
@@ -214,9 +217,13 @@ impl Store {
             .fill(scope.fill(sql::grouped(self.bounded_query(&sql))))
             .rows()
             .await?;
-        self.with_messages(&scope, thread, placed, also_in_apps)
-            .await
-            .map(Some)
+        let found = self
+            .with_messages(&scope, thread, Speakers::Own, placed)
+            .await?;
+        Ok(Some(MessagesOfThread {
+            also_in_apps,
+            ..found
+        }))
     }
 
     async fn window(
@@ -225,29 +232,32 @@ impl Store {
         at_ms: UnixMs,
     ) -> Result<Option<MessagesOfThread>, StoreError> {
         let scope = home.scope();
-        let Some(thread) = self.window_of(&scope, home.key, at_ms).await? else {
+        let check = SpeakerCheck::new(self, &scope);
+        let Some(thread) = self.window_of(&scope, home.key, at_ms, &check).await? else {
             return Ok(None);
         };
         let keys = sql::keys([home.key].into_iter());
-        let mut asking = Stretch {
+        let stretch = Stretch {
             from_ms: thread.first.0,
             to_ms: thread.last.0,
-        }
-        .condition();
-        asking.and("speaker_key IN {keys:Array(UInt64)}");
+        };
+        let speakers = check.within(stretch).await?;
+        let stretch = stretch.condition();
+        let spoken = "speaker_key IN {keys:Array(UInt64)}";
+        let asking = format!("{} AND {}", stretch.sql(), speakers.may(spoken));
         let sql = format!(
-            "SELECT {MS} AS ms, event_id, run_id, role FROM messages \
-             WHERE {scope} AND {asking} AND thread_key = 0{without_inherited} \
+            "SELECT {MS} AS ms, event_id, run_id, role FROM {messages} \
+             WHERE {scope} AND {stretch} AND {spoken} AND thread_key = 0{without_inherited} \
              ORDER BY ms, event_id LIMIT 1 BY ms, event_id LIMIT {most}",
+            messages = speakers.messages(scope.sql(), &asking),
             scope = scope.sql(),
-            asking = asking.sql(),
-            without_inherited =
-                sql::without_inherited(scope.sql(), asking.sql(), Inheritance::LookedUp),
+            stretch = stretch.sql(),
+            without_inherited = sql::without_inherited(scope.sql(), &asking, Inheritance::LookedUp),
             most = MESSAGES + 1,
         );
-        let query = sql::grouped(self.bounded_query(&sql));
-        let placed = keys.fill(asking.fill(scope.fill(query))).rows().await?;
-        self.with_messages(&scope, thread, placed, Vec::new())
+        let query = speakers.settings(sql::grouped(self.bounded_query(&sql)));
+        let placed = keys.fill(stretch.fill(scope.fill(query))).rows().await?;
+        self.with_messages(&scope, thread, speakers, placed)
             .await
             .map(Some)
     }
@@ -256,8 +266,8 @@ impl Store {
         &self,
         scope: &Conditions,
         thread: ThreadRecord,
+        speakers: Speakers,
         mut placed: Vec<Placed>,
-        also_in_apps: Vec<String>,
     ) -> Result<MessagesOfThread, StoreError> {
         let mut cut = placed.len() > MESSAGES;
         placed.truncate(MESSAGES);
@@ -268,6 +278,7 @@ impl Store {
             ids_of_thread: IDS_OF_THREAD,
             ids: IDS_OF_THREAD,
             may_inherit: true,
+            speakers,
         };
         let (contents, feedback, runs, ()) = tokio::try_join!(
             self.contents(scope, &placed),
@@ -296,7 +307,7 @@ impl Store {
             cut,
             feedback,
             runs,
-            also_in_apps,
+            also_in_apps: Vec::new(),
         })
     }
 

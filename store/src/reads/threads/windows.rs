@@ -11,6 +11,7 @@ use schemas::thread::{GroupedBy, ThreadPlace, WINDOW_GAP_MS};
 use schemas::timestamp::UnixMs;
 use serde::Deserialize;
 
+use super::speakers::SpeakerCheck;
 use super::sql::{self, Inheritance, PLACE, Stretch};
 use super::{Asked, LinkedTotals, ThreadRecord};
 use crate::client::Store;
@@ -20,12 +21,12 @@ use crate::reads::filter_sql::Conditions;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// How far back the first look goes, and the growth of each further one.
-const FIRST_LOOK_MS: i64 = DAY_MS;
+pub(super) const FIRST_LOOK_MS: i64 = DAY_MS;
 const GROWTH: i64 = 32;
 /// Slots in one result: a thousand users over three weeks without a pause.
 const SLOTS: u64 = 1_000_000;
 /// Earlier than any accepted timestamp.
-const BEGINNING_MS: UnixMs = 0;
+pub(super) const BEGINNING_MS: UnixMs = 0;
 
 /// The messages of one speaker in one slot.
 #[derive(Clone, Debug, Row, Deserialize)]
@@ -42,11 +43,12 @@ struct Slot {
 
 /// What is read of slots besides their messages' times.
 #[derive(Clone, Copy)]
-struct SlotQuery {
+struct SlotQuery<'a> {
     /// Counts messages with this feedback.
     feedback: Option<FeedbackFilter>,
     /// Whether messages without a thread may inherit one.
     may_inherit: bool,
+    speakers: &'a SpeakerCheck<'a>,
 }
 
 /// Known messages of some speakers: everything from `from_ms` on.
@@ -150,6 +152,7 @@ impl Store {
         asked: &Asked<'_>,
         places: &[ThreadPlace],
         may_inherit: bool,
+        speakers: &SpeakerCheck<'_>,
     ) -> Result<Vec<ThreadRecord>, StoreError> {
         let ends: Vec<(u64, UnixMs)> = places
             .iter()
@@ -158,6 +161,7 @@ impl Store {
         let wanted = SlotQuery {
             feedback: asked.query.feedback,
             may_inherit,
+            speakers,
         };
         let slots = self.slots_back_from(&asked.scope, &ends, wanted).await?;
         let mut threads = Vec::with_capacity(places.len());
@@ -183,7 +187,7 @@ impl Store {
         &self,
         scope: &Conditions,
         ends: &[(u64, UnixMs)],
-        wanted: SlotQuery,
+        wanted: SlotQuery<'_>,
     ) -> Result<Slots, StoreError> {
         let mut slots = Slots::default();
         let (Some(earliest), Some(latest)) = (
@@ -236,14 +240,13 @@ impl Store {
         scope: &Conditions,
         keys: &[u64],
         stretch: Stretch,
-        wanted: SlotQuery,
+        wanted: SlotQuery<'_>,
     ) -> Result<Vec<Slot>, StoreError> {
         let keys = sql::keys(keys.iter().copied());
+        let speakers = wanted.speakers.within(stretch).await?;
         let stretch = stretch.condition();
-        let asking = format!(
-            "{} AND speaker_key IN {{keys:Array(UInt64)}}",
-            stretch.sql()
-        );
+        let spoken = "speaker_key IN {keys:Array(UInt64)}";
+        let asking = format!("{} AND {}", stretch.sql(), speakers.may(spoken));
         let inheritance = if wanted.may_inherit {
             Inheritance::LookedUp
         } else {
@@ -260,9 +263,11 @@ impl Store {
             "SELECT speaker_key AS key, {slot} AS slot, \
                toInt64(bitShiftRight(min({PLACE}), 128)), toUInt128(min({PLACE})), \
                toInt64(bitShiftRight(max({PLACE}), 128)), toUInt128(max({PLACE})), uniqExact(event_id), {judged} \
-             FROM messages WHERE {scope} AND {asking} AND thread_key = 0{without_inherited} GROUP BY key, slot",
+             FROM {messages} WHERE {scope} AND {stretch} AND {spoken} AND thread_key = 0{without_inherited} GROUP BY key, slot",
             slot = sql::slot(),
+            messages = speakers.messages(scope.sql(), &asking),
             scope = scope.sql(),
+            stretch = stretch.sql(),
             without_inherited = sql::without_inherited(scope.sql(), &asking, inheritance),
         );
         let bounds = ReadBounds {
@@ -271,6 +276,7 @@ impl Store {
             ..ReadBounds::default()
         };
         let query = sql::grouped(self.bounded_query_within(&sql, bounds));
+        let query = speakers.settings(query);
         keys.fill(stretch.fill(scope.fill(query))).rows().await
     }
 
@@ -280,10 +286,12 @@ impl Store {
         scope: &Conditions,
         key: u64,
         ms: UnixMs,
+        speakers: &SpeakerCheck<'_>,
     ) -> Result<Option<ThreadRecord>, StoreError> {
         let wanted = SlotQuery {
             feedback: None,
             may_inherit: true,
+            speakers,
         };
         let mut end_ms = ms;
         loop {

@@ -2,12 +2,13 @@
 
 use super::*;
 
-fn said(at: i64, event_id: u128) -> Message {
+pub(super) fn said(at: i64, event_id: u128) -> Message {
     Message {
         at,
         event_id,
         app: "shop",
         run: "r",
+        parent: "",
         thread: "",
         inherits: true,
         agent: "clerk",
@@ -15,7 +16,7 @@ fn said(at: i64, event_id: u128) -> Message {
     }
 }
 
-fn counts(threads: &[Thread]) -> Vec<u64> {
+pub(super) fn counts(threads: &[Thread]) -> Vec<u64> {
     threads.iter().map(|thread| thread.message_count).collect()
 }
 

@@ -11,6 +11,7 @@ pub(crate) struct Message {
     pub(crate) event_id: u128,
     pub(crate) app: &'static str,
     pub(crate) run: &'static str,
+    pub(crate) parent: &'static str,
     pub(crate) thread: &'static str,
     /// Whether an old client sent it.
     pub(crate) inherits: bool,
@@ -33,11 +34,49 @@ pub(crate) struct Ran {
     pub(crate) run: &'static str,
     pub(crate) parent: &'static str,
     pub(crate) thread: &'static str,
+    /// Its own, as `user`.
+    pub(crate) agent: &'static str,
+    pub(crate) user: &'static str,
     pub(crate) cost: i128,
     pub(crate) tokens: u64,
 }
 
-/// A thread: its messages in order. `name` is empty for a window.
+impl Ran {
+    /// Its own value, else that of the nearest ancestor that has one.
+    pub(crate) fn resolved(&self, runs: &[Ran], of: fn(&Ran) -> &'static str) -> &'static str {
+        let mut ran = self;
+        while of(ran).is_empty() {
+            match find(runs, ran.app, ran.parent) {
+                Some(parent) => ran = parent,
+                None => return "",
+            }
+        }
+        of(ran)
+    }
+}
+
+fn find<'a>(runs: &'a [Ran], app: &str, run: &str) -> Option<&'a Ran> {
+    runs.iter().find(|ran| ran.app == app && ran.run == run)
+}
+
+/// The message with the agent and the user that it is grouped by where it has no thread.
+fn spoken(message: &Message, runs: &[Ran]) -> Message {
+    let ran = match find(runs, message.app, message.run) {
+        None => find(runs, message.app, message.parent),
+        ran => ran,
+    };
+    let or_of_run = |own: &'static str, of: fn(&Ran) -> &'static str| match ran {
+        Some(ran) if own.is_empty() => ran.resolved(runs, of),
+        _ => own,
+    };
+    Message {
+        agent: or_of_run(message.agent, |ran| ran.agent),
+        user: or_of_run(message.user, |ran| ran.user),
+        ..message.clone()
+    }
+}
+
+/// A thread: its messages in order, with what they take from runs if it is a window. `name` is empty for a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) app: &'static str,
@@ -102,7 +141,7 @@ impl Expected {
 }
 
 /// All threads of these messages, in no order.
-pub(crate) fn threads(messages: &BTreeSet<Message>) -> Vec<Expected> {
+pub(crate) fn threads(messages: &BTreeSet<Message>, runs: &[Ran]) -> Vec<Expected> {
     let mut inherited: BTreeMap<(&str, &str), &'static str> = BTreeMap::new();
     for message in messages.iter().filter(|message| !message.thread.is_empty()) {
         inherited
@@ -110,7 +149,7 @@ pub(crate) fn threads(messages: &BTreeSet<Message>) -> Vec<Expected> {
             .or_insert(message.thread);
     }
     let mut named: BTreeMap<(&'static str, &'static str), Vec<Message>> = BTreeMap::new();
-    let mut spoken: BTreeMap<(&'static str, &str, &str), Vec<Message>> = BTreeMap::new();
+    let mut speakers: BTreeMap<(&'static str, &str, &str), Vec<Message>> = BTreeMap::new();
     for message in messages {
         let thread = match message.thread {
             "" if !message.inherits => None,
@@ -122,10 +161,13 @@ pub(crate) fn threads(messages: &BTreeSet<Message>) -> Vec<Expected> {
                 .entry((message.app, thread))
                 .or_default()
                 .push(message.clone()),
-            None => spoken
-                .entry((message.app, message.agent, message.user))
-                .or_default()
-                .push(message.clone()),
+            None => {
+                let message = spoken(message, runs);
+                speakers
+                    .entry((message.app, message.agent, message.user))
+                    .or_default()
+                    .push(message);
+            }
         }
     }
     let mut found: Vec<Expected> = named
@@ -136,7 +178,7 @@ pub(crate) fn threads(messages: &BTreeSet<Message>) -> Vec<Expected> {
             messages,
         })
         .collect();
-    for ((app, ..), messages) in spoken {
+    for ((app, ..), messages) in speakers {
         for window in messages.chunk_by(|left, right| right.at - left.at <= WINDOW_GAP_MS) {
             found.push(Expected {
                 app,
