@@ -64,6 +64,8 @@ pub(super) struct TopicMember {
     subscribed: u32,
     /// Whether the client was given a share, be it empty.
     has_joined: bool,
+    /// Whether the session ended, and no client of this member has joined since.
+    is_cut_off: bool,
     /// When the client was made, or last looked at the topic.
     looked: Instant,
 }
@@ -89,6 +91,7 @@ impl TopicMember {
             known: 0,
             subscribed,
             has_joined: false,
+            is_cut_off: false,
             looked: Instant::now(),
         })
     }
@@ -215,7 +218,8 @@ impl TopicMember {
         tracing::warn!(group = self.group, "the member joins again: {why}");
         let subscribed = self.log.partitions.load(Ordering::Acquire);
         let place = self.place();
-        if matches!(place, Place::GivenUp(_)) {
+        self.is_cut_off = matches!(place, Place::Kept);
+        if !self.is_cut_off {
             self.instance = self.log.instances.next(&self.log.config, &self.group);
         }
         let new = subscribe(&self.log, &self.group, &self.instance)?;
@@ -294,8 +298,9 @@ impl TopicMember {
             .is_some_and(|since| since.elapsed() >= self.log.config.commit_deadline());
         // A client without a session, or that waits for an answer, does not leave: if the brokers were away, they keep
         // its place from other members, and the next client takes it over. One whose name was taken does not get it back.
-        let is_cut_off = is_stuck || self.consumer.assignment_lost() || context.lost().is_some();
-        match instance.is_configured() || (is_cut_off && !self.fenced) {
+        let has_lost =
+            self.is_cut_off || self.consumer.assignment_lost() || context.lost().is_some();
+        match instance.is_configured() || ((is_stuck || has_lost) && !self.fenced) {
             true => Place::Kept,
             false => Place::GivenUp(instance.clone()),
         }
@@ -321,6 +326,7 @@ impl TopicMember {
                     self.consumer.context().done();
                     // The library joins again, and may wait for the topic as at the start.
                     self.has_joined = false;
+                    self.is_cut_off = true;
                     self.looked = Instant::now();
                     self.count("lost");
                     let lost = self.forget(&partitions);
@@ -371,6 +377,7 @@ impl TopicMember {
         }
         drop(commits);
         self.has_joined = true;
+        self.is_cut_off = false;
         if starts.is_empty() {
             return Ok(None);
         }
