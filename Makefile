@@ -33,7 +33,7 @@ ifeq ($(shell pkg-config --exists 'openssl >= 3' 2>/dev/null && echo found),foun
 export OPENSSL_NO_VENDOR := 1
 endif
 
-.PHONY: run build engine web openapi kafka kafka-jars lint format check audit advisories test binary test-rust test-live test-timed test-recovery test-variations test-python test-openapi test-deploy test-web bench bench-distributed build-bench clean test-client-python test-client-typescript
+.PHONY: run build engine web openapi kafka kafka-jars lint format check audit advisories test binary test-rust test-sharded test-live test-timed test-recovery test-variations test-python test-openapi test-deploy test-web bench bench-distributed build-bench clean test-client-python test-client-typescript
 
 run: engine web ## Builds and starts Spindle on 127.0.0.1:7070, with its data in ./spindle-data.
 	cargo build --locked --profile quick --bin spindle
@@ -99,15 +99,20 @@ test: export CLIPPY_ARGS := -D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 test: export CARGO_INCREMENTAL := 0
 # A fifth of the CPU of building the crates of this repository. A panic still names its line; a backtrace has functions only.
 test: export CARGO_PROFILE_DEV_DEBUG := false
-# Three suites at a time, the longest first: most wait for servers half of the time. Then the tests that judge a time, with nothing beside them.
+# Three suites at a time, the longest first: most wait for servers half of the time. Then the tests that judge a time, with
+# nothing beside them.
 test: engine kafka-jars web format binary ## Everything; what CI runs.
-	$(MAKE) -j3 test-live test-rust test-web test-python test-openapi test-client-python test-client-typescript test-deploy audit
+	$(MAKE) -j3 test-live test-rust test-web test-sharded test-python test-openapi test-client-python test-client-typescript test-deploy audit
 	$(MAKE) test-timed
 
-# All tests in Rust except `test-live`: the two patterns divide the test targets by their first letter.
+# All tests in Rust except `test-live` and `test-sharded`: the patterns divide the test targets by their first letter.
 test-rust: engine kafka-jars
-	cargo test --locked --workspace --lib --bins --examples --test '[!l]*'
+	cargo test --locked --workspace --lib --bins --examples --test '[!ls]*'
 	cargo test --locked --workspace --doc
+
+# The tests of the store on a cluster of two shards.
+test-sharded: engine
+	cargo test --locked --workspace --test 's*'
 
 # Those that run the binary as its users do.
 test-live: engine kafka-jars

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_free_when_nobody_has_it_any_more() {
+    fn a_name_is_free_when_no_member_has_it_any_more() {
         let mut config = KafkaConfig::new("127.0.0.1:1", "spindle.events");
         let (instances, other) = (Instances::default(), Instances::default());
         let (one, two) = (instances.next(&config, "g"), instances.next(&config, "g"));
