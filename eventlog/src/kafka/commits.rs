@@ -39,6 +39,9 @@ struct Mark {
     confirmed: u64,
 }
 
+/// How often a wait for an answer looks whether the client has lost its partitions meanwhile.
+const LOST_WITHIN: Duration = Duration::from_millis(100);
+
 /// Where commits go.
 pub(super) struct Target {
     pub(super) consumer: Arc<StreamConsumer<Rebalances>>,
@@ -76,6 +79,42 @@ impl Shared {
     }
 }
 
+impl Target {
+    /// Waits until then, or until the client has lost its partitions: it then joins again only after its owner has heard
+    /// of that, and until it has joined, its heartbeats under its name make a broker that is back end it for good.
+    async fn answer<T>(
+        &self,
+        partition: u32,
+        until: Instant,
+        call: impl Future<Output = T>,
+    ) -> Result<T, LogError> {
+        let mut call = std::pin::pin!(call);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Ok(done) = tokio::time::timeout(left.min(LOST_WITHIN), &mut call).await {
+                return Ok(done);
+            }
+            if self.consumer.assignment_lost() {
+                return Err(LogError::NotAssigned(partition));
+            }
+            if left <= LOST_WITHIN {
+                return Err(LogError::Unavailable("commit: no answer".to_owned()));
+            }
+        }
+    }
+
+    /// Waits until no commit is in flight.
+    async fn lock(
+        &self,
+        shared: &Shared,
+        partition: u32,
+    ) -> Result<OwnedMutexGuard<Commits>, LogError> {
+        let lock = Arc::clone(&shared.commits).lock_owned();
+        self.answer(partition, Instant::now() + self.patience, lock)
+            .await
+    }
+}
+
 impl Commits {
     pub(super) fn assigned(&mut self, partition: u32, start: u64) {
         let mark = Mark {
@@ -101,7 +140,7 @@ pub(super) async fn commit(
     partition: u32,
     offset: u64,
 ) -> Result<(), LogError> {
-    let mut commits = shared.lock(target.patience).await?;
+    let mut commits = target.lock(shared, partition).await?;
     let mark = commits.marks.get_mut(&partition);
     let mark = mark.ok_or(LogError::NotAssigned(partition))?;
     mark.wanted = mark.wanted.max(offset);
@@ -117,9 +156,9 @@ pub(super) async fn prove(
     target: &Target,
     partition: u32,
 ) -> Result<Instant, LogError> {
-    let guard = shared.lock(target.patience).await?;
+    let guard = target.lock(shared, partition).await?;
     send(shared, guard, target, partition).await?;
-    let guard = shared.lock(target.patience).await?;
+    let guard = target.lock(shared, partition).await?;
     guard.proof.ok_or(LogError::NotAssigned(partition))
 }
 
@@ -151,11 +190,7 @@ async fn send(
             }
             (commits, answer, lost)
         });
-        let left = until.saturating_duration_since(Instant::now());
-        let (guard, answer, lost) = match tokio::time::timeout(left, call).await {
-            Ok(done) => done?,
-            Err(_) => return Err(LogError::Unavailable("commit: no answer".to_owned())),
-        };
+        let (guard, answer, lost) = target.answer(partition, until, call).await??;
         commits = guard;
         let Err(error) = answer else {
             return if lost {

@@ -40,27 +40,34 @@ pub(super) enum Place {
 }
 
 impl Leaving {
-    /// Completes what the library waits for, leaves the group unless the place is kept, and ends the client.
+    /// Completes what the library waits for, the return of the `revoked` partitions among it; leaves the group unless
+    /// the place is kept; and ends the client.
     pub(super) fn leave(
         &self,
         consumer: Arc<StreamConsumer<Rebalances>>,
         config: &Arc<KafkaConfig>,
         place: Place,
+        revoked: Vec<u32>,
     ) {
         let count = self.count.clone();
         count.send_modify(|count| *count += 1);
         let config = Arc::clone(config);
         let thread = std::thread::Builder::new().name("kafka-leave".to_owned());
         let spawned = thread.spawn(move || {
-            grant(&consumer, &config.topic);
+            let topic = &config.topic;
             match place {
-                // The successor takes over even from a client that does not end.
-                Place::Kept => end(consumer, Duration::ZERO),
+                // The successor takes over even from a client that does not end. Nothing is granted before the end: the
+                // client would join again, under the name of its successor.
+                Place::Kept => {
+                    let last = alone(consumer, Duration::ZERO);
+                    grant(&last, topic, revoked);
+                }
                 Place::GivenUp(instance) => {
+                    grant(&consumer, topic, revoked);
                     // Before the wait for a commit in flight: nothing else keeps the partitions from other members.
                     give_up(&consumer, &config, &instance);
                     drop(instance);
-                    end(consumer, config.session_timeout);
+                    drop(alone(consumer, config.session_timeout));
                 }
             }
             count.send_modify(|count| *count -= 1);
@@ -80,9 +87,14 @@ impl Leaving {
     }
 }
 
-/// Grants what the library has asked for, and from now on whatever it asks for.
-fn grant(consumer: &StreamConsumer<Rebalances>, topic: &str) {
-    for change in consumer.context().leave() {
+/// Grants what the library has asked for, after the return of the `revoked` partitions, and from now on whatever it asks
+/// for.
+fn grant(consumer: &StreamConsumer<Rebalances>, topic: &str, revoked: Vec<u32>) {
+    let mut changes = consumer.context().leave();
+    if !revoked.is_empty() {
+        changes.insert(0, Change::Revoke(revoked));
+    }
+    for change in changes {
         let (partitions, assign) = match change {
             Change::Assign(partitions) => (partitions, true),
             Change::Revoke(partitions) | Change::Lose(partitions) => (partitions, false),
@@ -140,13 +152,16 @@ fn poll(consumer: &StreamConsumer<Rebalances>) {
     }
 }
 
-/// Ends the client once no commit is in flight. It is polled meanwhile, for this long: the library then takes a client
-/// whose commit never ends for stuck, and leaves the group.
-fn end(mut consumer: Arc<StreamConsumer<Rebalances>>, polled_for: Duration) {
+/// The client once no commit is in flight. It is polled meanwhile, for this long: the library then takes a client whose
+/// commit never ends for stuck, and leaves the group.
+fn alone(
+    mut consumer: Arc<StreamConsumer<Rebalances>>,
+    polled_for: Duration,
+) -> StreamConsumer<Rebalances> {
     let until = Instant::now() + polled_for;
     loop {
         match Arc::try_unwrap(consumer) {
-            Ok(last) => return drop(last),
+            Ok(last) => return last,
             Err(shared) => consumer = shared,
         }
         if Instant::now() < until {

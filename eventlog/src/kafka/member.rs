@@ -13,7 +13,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::Stream;
 use rdkafka::consumer::{Consumer, StreamConsumer};
-use rdkafka::error::KafkaError;
 use rdkafka::message::BorrowedMessage;
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::{Message, Offset, TopicPartitionList};
@@ -24,7 +23,7 @@ use super::commits::{self, Commits, Target};
 use super::instances::Instance;
 use super::leaving::Place;
 use super::offsets::list;
-use super::reader::{Batch, batch};
+use super::reader::batch;
 use super::rebalance::{self, Change, Rebalances};
 use super::topic::blocking;
 use super::{Inner, errors, settings, wire};
@@ -224,10 +223,12 @@ impl TopicMember {
         }
         let new = subscribe(&self.log, &self.group, &self.instance)?;
         let old = std::mem::replace(&mut self.consumer, new);
-        self.leave(old, place);
+        let revoked = std::mem::take(&mut self.revoked);
+        self.log
+            .leaving
+            .leave(old, &self.log.config, place, revoked);
         self.commits = commits::Shared::default();
         self.unanswered_since = None;
-        self.revoked.clear();
         self.paused = false;
         self.known = 0;
         self.subscribed = subscribed;
@@ -278,29 +279,16 @@ impl TopicMember {
         Ok(())
     }
 
-    /// Ends a client, which gets what it waits for first: it does not leave in the middle of a revocation.
-    fn leave(&self, consumer: Arc<StreamConsumer<Rebalances>>, place: Place) {
-        if !self.revoked.is_empty()
-            && let Ok(revoked) = self.list(&self.revoked)
-            && let Err(error) = rebalance::give(&*consumer, &revoked)
-        {
-            tracing::debug!("while leaving a group: {error}");
-        }
-        let log = &self.log;
-        log.leaving.leave(consumer, &log.config, place);
-    }
-
     /// What becomes of the place of this member's client when that ends.
     fn place(&self) -> Place {
         let (instance, context) = (&self.instance, self.consumer.context());
-        let is_stuck = self
-            .unanswered_since
-            .is_some_and(|since| since.elapsed() >= self.log.config.commit_deadline());
         // A client without a session, or that waits for an answer, does not leave: if the brokers were away, they keep
         // its place from other members, and the next client takes it over. One whose name was taken does not get it back.
-        let has_lost =
-            self.is_cut_off || self.consumer.assignment_lost() || context.lost().is_some();
-        match instance.is_configured() || ((is_stuck || has_lost) && !self.fenced) {
+        let is_cut_off = self.is_cut_off
+            || self.unanswered_since.is_some()
+            || self.consumer.assignment_lost()
+            || context.lost().is_some();
+        match instance.is_configured() || (is_cut_off && !self.fenced) {
             true => Place::Kept,
             false => Place::GivenUp(instance.clone()),
         }
@@ -426,26 +414,11 @@ impl TopicMember {
         let keep = |message: &BorrowedMessage<'_>| keep(own, revoked, message);
         let changed = || !consumer.context().is_empty();
         let batch = batch(&consumer, fetch.max_bytes, keep, changed);
-        let Ok(Batch { records, error }) = tokio::time::timeout_at(until, batch).await else {
+        let Ok(batch) = tokio::time::timeout_at(until, batch).await else {
             return Ok(Vec::new());
         };
-        match error {
-            Some(error) => self.fault(&error, records),
-            None => Ok(records),
-        }
-    }
-
-    fn fault(
-        &mut self,
-        error: &KafkaError,
-        records: Vec<StoredRecord>,
-    ) -> Result<Vec<StoredRecord>, LogError> {
-        if errors::is_fatal(error) {
-            self.fenced = true;
-        } else if errors::is_worth_telling(error) && records.is_empty() {
-            return Err(errors::away("read", error));
-        }
-        Ok(records)
+        self.fenced |= batch.errors.iter().any(errors::is_fatal);
+        batch.told()
     }
 
     /// Tells the library that the member lives though its owner is busy, and takes its requests. Nothing more is
@@ -619,6 +592,9 @@ impl Drop for TopicMember {
     fn drop(&mut self) {
         let all: Vec<u32> = self.own.keys().copied().collect();
         self.forget(&all);
-        self.leave(Arc::clone(&self.consumer), self.place());
+        let (consumer, place) = (Arc::clone(&self.consumer), self.place());
+        let revoked = std::mem::take(&mut self.revoked);
+        let log = &self.log;
+        log.leaving.leave(consumer, &log.config, place, revoked);
     }
 }

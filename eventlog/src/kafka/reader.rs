@@ -64,12 +64,7 @@ impl Reader for TopicReader {
         };
         let batch = batch(&consumer, fetch.max_bytes, keep, || false);
         match tokio::time::timeout_at(until, batch).await {
-            Ok(Batch { records, error }) => match error {
-                Some(error) if records.is_empty() && errors::is_worth_telling(&error) => {
-                    Err(errors::away("read", &error))
-                }
-                _ => Ok(records),
-            },
+            Ok(batch) => batch.told(),
             Err(_) => Ok(Vec::new()),
         }
     }
@@ -81,15 +76,31 @@ impl Drop for TopicReader {
     }
 }
 
-/// Records that the library had available.
+/// What the library had available.
+#[derive(Default)]
 pub(super) struct Batch {
     pub(super) records: Vec<StoredRecord>,
-    /// The error that ended the batch.
-    pub(super) error: Option<KafkaError>,
+    pub(super) errors: Vec<KafkaError>,
 }
 
-/// Waits for the first record, and takes available ones after it, until `max_bytes` or `stop` end the batch. Also ready
-/// when `stop` is true before the first. No record is taken before the future is ready, so it may be dropped.
+impl Batch {
+    /// The records, or if there are none the first error that has to become one of ours.
+    pub(super) fn told(self) -> Result<Vec<StoredRecord>, LogError> {
+        let error = self
+            .errors
+            .iter()
+            .find(|error| errors::is_worth_telling(error));
+        match error {
+            Some(error) if self.records.is_empty() => Err(errors::away("read", error)),
+            _ => Ok(self.records),
+        }
+    }
+}
+
+/// Waits for the first record or error, and takes what is available after it, until `max_bytes` or `stop` end the batch.
+/// Also ready when `stop` is true before the first. Nothing is taken before the future is ready, so it may be dropped.
+///
+/// All errors at once: a client whose brokers are away adds several each second, and a rebalance waits behind them.
 pub(super) async fn batch<C: ConsumerContext + 'static>(
     consumer: &StreamConsumer<C>,
     max_bytes: usize,
@@ -98,44 +109,28 @@ pub(super) async fn batch<C: ConsumerContext + 'static>(
 ) -> Batch {
     let mut stream = consumer.stream();
     std::future::poll_fn(|context| {
-        let mut records = Vec::new();
+        let mut batch = Batch::default();
         let mut bytes = 0_usize;
-        loop {
-            if stop() {
-                return Poll::Ready(Batch {
-                    records,
-                    error: None,
-                });
-            }
+        while !stop() && (bytes < max_bytes || batch.records.is_empty()) {
             match Pin::new(&mut stream).poll_next(context) {
                 Poll::Ready(Some(Ok(message))) => {
                     if let Some(stored) = keep(&message) {
                         bytes = bytes.saturating_add(stored.record.payload.len());
-                        records.push(stored);
+                        batch.records.push(stored);
                     }
                 }
-                Poll::Ready(Some(Err(error))) => {
-                    let error = Some(error);
-                    return Poll::Ready(Batch { records, error });
-                }
+                Poll::Ready(Some(Err(error))) => batch.errors.push(error),
                 // The stream of a consumer has no end.
-                Poll::Ready(None) | Poll::Pending if records.is_empty() && !stop() => {
-                    return Poll::Pending;
-                }
                 Poll::Ready(None) | Poll::Pending => {
-                    return Poll::Ready(Batch {
-                        records,
-                        error: None,
-                    });
+                    let is_empty = batch.records.is_empty() && batch.errors.is_empty();
+                    if is_empty && !stop() {
+                        return Poll::Pending;
+                    }
+                    break;
                 }
-            }
-            if bytes >= max_bytes && !records.is_empty() {
-                return Poll::Ready(Batch {
-                    records,
-                    error: None,
-                });
             }
         }
+        Poll::Ready(batch)
     })
     .await
 }

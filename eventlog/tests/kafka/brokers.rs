@@ -320,20 +320,26 @@ async fn every_compression_and_the_largest_record_get_through() {
     }
 }
 
+/// Time-out of a commit of the members that return.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Two members whose sessions end while the broker is away; `meanwhile` is done to them before it returns. They must not
 /// wait until the broker has forgotten their former sessions.
-async fn they_return_at_once(meanwhile: impl AsyncFnOnce(&mut Vec<Owner>, [&KafkaLog; 2])) {
+async fn they_return_at_once(
+    session: Duration,
+    meanwhile: impl AsyncFnOnce(&mut Vec<Owner>, [&KafkaLog; 2]),
+) {
     let cluster = tokio::task::spawn_blocking(|| Arc::new(Cluster::start(1)));
     let cluster = cluster.await.unwrap();
     let mut config = config(&cluster.bootstrap(), 2);
-    config.session_timeout = Duration::from_secs(20);
+    config.session_timeout = session;
+    config.append_timeout = TIMEOUT;
     let (one, other) = (open(&config).await, open(&config).await);
     let mut owners = vec![Owner::join(&one).await, Owner::join(&other).await];
     own(&mut owners, 1).await;
     let brokers = Arc::clone(&cluster);
     let killed = tokio::task::spawn_blocking(move || brokers.kill(0));
     killed.await.unwrap();
-    own(&mut owners, 0).await;
     meanwhile(&mut owners, [&one, &other]).await;
     let brokers = Arc::clone(&cluster);
     let back = tokio::task::spawn_blocking(move || brokers.restart(0));
@@ -360,19 +366,48 @@ async fn own(owners: &mut [Owner], count: usize) {
     .await;
 }
 
+/// As a worker does that joins again: it drops its member first.
+async fn join_again(owners: &mut Vec<Owner>, logs: [&KafkaLog; 2]) {
+    owners.clear();
+    for log in logs {
+        owners.push(Owner::join(log).await);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_whose_sessions_ended_with_the_broker_away_return_without_waiting_for_them_r1() {
-    they_return_at_once(async |_, _| {}).await;
+    they_return_at_once(Duration::from_secs(20), async |owners, _| {
+        own(owners, 0).await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn successors_of_members_whose_sessions_ended_do_not_wait_for_them_r1() {
-    they_return_at_once(async |owners, logs| {
-        // As a worker does that joins again: it drops its member first.
-        owners.clear();
-        for log in logs {
-            owners.push(Owner::join(log).await);
-        }
+    they_return_at_once(Duration::from_secs(20), async |owners, logs| {
+        own(owners, 0).await;
+        join_again(owners, logs).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_without_an_answer_say_when_the_session_has_ended_r1() {
+    they_return_at_once(Duration::from_secs(12), async |owners, logs| {
+        let began = Instant::now();
+        let commits = owners.iter_mut().map(async |owner| {
+            let partition = *owner.own.first().unwrap();
+            loop {
+                match owner.member.commit(partition, 1).await {
+                    Err(LogError::NotAssigned(_)) => return,
+                    other => assert!(matches!(other, Err(LogError::Unavailable(_))), "{other:?}"),
+                }
+            }
+        });
+        futures::future::join_all(commits).await;
+        // Not when the second commit has waited for its time-out.
+        assert!(began.elapsed() < TIMEOUT * 3 / 2, "{:?}", began.elapsed());
+        join_again(owners, logs).await;
     })
     .await;
 }
