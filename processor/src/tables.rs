@@ -149,14 +149,14 @@ impl Tables for Store {
 
     async fn insert(&self, rows: &Rows<'_>) -> Result<(), StoreError> {
         let store = self.with_deadline(rows.expires);
-        // Concurrent: each insert is one stream on one core of the server.
+        // Concurrent: each insert is one stream on one core of the server. Runs are last: a run that is visible has its
+        // events, and so its input and output.
         let insert_events = async {
             for rows in by_days(&rows.events, |row| row.timestamp) {
                 store.insert_events(rows.into_iter()).await?;
             }
             Ok::<_, StoreError>(())
         };
-        let insert_first = insert_runs(&store, &rows.runs);
         let insert_messages = async {
             for rows in by_days(&rows.messages, |row| row.timestamp) {
                 store.insert_messages(rows.into_iter()).await?;
@@ -169,7 +169,8 @@ impl Tables for Store {
             }
             Ok::<_, StoreError>(())
         };
-        tokio::try_join!(insert_events, insert_first, insert_messages)?;
+        tokio::try_join!(insert_events, insert_messages)?;
+        insert_runs(&store, &rows.runs).await?;
         insert_runs(&store, &rows.causes).await
     }
 

@@ -165,7 +165,6 @@ async fn a_full_log_says_so_at_once_and_takes_more_after_commits_x1(place: &dyn 
     let payload = "x".repeat(8000);
     let mut kept = 0;
     for _ in 0..3 {
-        let before = kept;
         let error = loop {
             assert!(kept < 1000, "the bound is 256 KiB");
             match in_time("an answer", log.append(record("app", &payload))).await {
@@ -175,12 +174,11 @@ async fn a_full_log_says_so_at_once_and_takes_more_after_commits_x1(place: &dyn 
         };
         assert!(matches!(error, LogError::Full(_)), "{error}");
         assert!(error.is_retryable());
-        assert!(kept > before, "room came back after the commits");
         reader.read(kept).await;
         reader.commit_all().await;
         in_time("room after the commits", async {
             loop {
-                match log.append(record("app", "probe")).await {
+                match log.append(record("app", &payload)).await {
                     Ok(_) => break,
                     Err(LogError::Full(_)) => tokio::task::yield_now().await,
                     Err(error) => panic!("{error}"),

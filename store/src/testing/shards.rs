@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use prometheus::Registry;
 
@@ -78,11 +79,13 @@ pub async fn sharded_database() -> Result<TestDatabase, StoreError> {
                 name: CLUSTER.to_owned(),
                 replicated: false,
             }),
+            // Two engines on a machine that runs other suites beside.
+            query_timeout: Duration::from_secs(60),
             ..engine.store_config(&name)
         };
         let store = Store::connect(config, Metrics::register(&Registry::new())?)?;
         let listen = "SYSTEM START LISTEN TCP";
-        let limit = std::time::Duration::from_secs(30);
+        let limit = Duration::from_secs(30);
         let mut outside = store.clone();
         outside.client = store.client.clone().with_database("system");
         outside.execute(listen, limit).await?;
