@@ -82,6 +82,7 @@ fn routes() -> OpenApiRouter<QueryState> {
         .routes(routes!(runs::save::save))
         .routes(routes!(runs::save::unsave))
         .routes(routes!(runs::tree::tree))
+        .routes(routes!(runs::calls::calls))
         .routes(routes!(runs::compare::compare))
         .routes(routes!(runs::live::live))
         .routes(routes!(threads::list))

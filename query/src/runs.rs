@@ -1,5 +1,6 @@
 //! `/api/run`: read, follow, compare, export, rate and save runs.
 
+pub(crate) mod calls;
 pub(crate) mod compare;
 pub(crate) mod detail;
 pub(crate) mod export;

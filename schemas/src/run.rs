@@ -239,6 +239,19 @@ pub struct RunCall {
     pub cost_estimated: bool,
 }
 
+/// A page of the model calls of a run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunCalls {
+    /// The calls, in order of time.
+    pub data: Vec<RunCall>,
+    /// Give it as `cursor` to go on; `null` on the last page.
+    pub next_cursor: Option<String>,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// How many the run has.
+    pub count: u64,
+}
+
 /// An event of a run.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RunEvent {

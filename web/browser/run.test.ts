@@ -84,6 +84,7 @@ afterAll(async () => {
 type Seen = {
   run_id: string;
   saved: boolean;
+  llm_calls: number;
   error_count: number;
   feedback_history: { rating: string; comment: string }[];
 };
@@ -213,6 +214,12 @@ describe("a run", () => {
     await rows.nth(2).getByText("the model has no price").waitFor();
     await visitor.checkAccessibility();
     await visitor.screenshot("run-calls");
+    await server.report(Array.from({ length: 100 }, (_, nth) => call("gpt-4o", 4_000 + nth)));
+    await until("the run has more calls", async () => (await read("several")).llm_calls === 103);
+    await visitor.goto("/runs/several?app_id=shop&tab=calls");
+    await rows.nth(99).waitFor();
+    await page.getByRole("button", { name: "Show 3 more" }).click();
+    await rows.nth(102).waitFor();
     await visitor.leave();
   });
 

@@ -90,32 +90,38 @@ fn calls(
         (Stamp::new(event.timestamp, id), id)
     });
     let ids: HashMap<Stamp, EventId> = ids.collect();
-    let non_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let call = |call: ModelCall<'_>| {
-        let Tokens {
-            prompt,
-            completion,
-            total,
-            cached,
-            reasoning,
-        } = call.tokens;
-        RunCall {
-            event_id: call
-                .stamp
-                .and_then(|stamp| Some(ids.get(&stamp)?.to_string())),
-            at: Instant(call.stamp.map_or(started_at, |stamp| stamp.timestamp_ms())),
-            model: non_empty(call.model),
-            prompt_tokens: prompt,
-            completion_tokens: completion,
-            total_tokens: total,
-            cached_tokens: cached,
-            reasoning_tokens: reasoning,
-            cost: Dollars::from(call.cost.amount),
-            cost_status: call.cost.status,
-            cost_estimated: call.cost.is_estimated,
-        }
-    };
+    let call = |call: ModelCall<'_>| self::call(call, &ids, started_at);
     calls.into_iter().map(call).collect()
+}
+
+/// A model call with the event that completes it, if that is among `ids`.
+pub(crate) fn call(
+    call: ModelCall<'_>,
+    ids: &HashMap<Stamp, EventId>,
+    started_at: UnixMs,
+) -> RunCall {
+    let Tokens {
+        prompt,
+        completion,
+        total,
+        cached,
+        reasoning,
+    } = call.tokens;
+    RunCall {
+        event_id: call
+            .stamp
+            .and_then(|stamp| Some(ids.get(&stamp)?.to_string())),
+        at: Instant(call.stamp.map_or(started_at, |stamp| stamp.timestamp_ms())),
+        model: (!call.model.is_empty()).then(|| call.model.to_owned()),
+        prompt_tokens: prompt,
+        completion_tokens: completion,
+        total_tokens: total,
+        cached_tokens: cached,
+        reasoning_tokens: reasoning,
+        cost: Dollars::from(call.cost.amount),
+        cost_status: call.cost.status,
+        cost_estimated: call.cost.is_estimated,
+    }
 }
 
 pub(crate) fn feedback(record: FeedbackRecord) -> Feedback {

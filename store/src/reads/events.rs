@@ -1,6 +1,7 @@
 //! Reads of the events of runs.
 
 use clickhouse::Row;
+use schemas::timestamp::UnixMs;
 use serde::Deserialize;
 
 use crate::client::Store;
@@ -76,6 +77,31 @@ impl Store {
             found.events.push(event);
         }
         Ok(found)
+    }
+}
+
+impl Store {
+    /// Identity and timestamp (Unix milliseconds) of each event of the run at one of these `times`.
+    pub async fn event_ids_at(
+        &self,
+        run: EventsOfRun<'_>,
+        times: &[UnixMs],
+    ) -> Result<Vec<(u128, UnixMs)>, StoreError> {
+        let sql = "SELECT event_id, timestamp FROM events \
+                   WHERE project_id = {project:String} AND app_id = {app:String} AND run_id = {run:String} \
+                     AND timestamp >= fromUnixTimestamp64Milli({first:Int64}) \
+                     AND timestamp <= fromUnixTimestamp64Milli({last:Int64}) \
+                     AND toUnixTimestamp64Milli(timestamp) IN {times:Array(Int64)} \
+                   LIMIT 1 BY event_id";
+        self.bounded_query(sql)
+            .param("project", run.project)
+            .param("app", run.app)
+            .param("run", run.run_id)
+            .param("first", run.first_ms)
+            .param("last", run.last_ms)
+            .param("times", times)
+            .rows()
+            .await
     }
 }
 

@@ -86,6 +86,7 @@ pub(super) const ROWS: &[Row] = &[
     row("get", "/api/run", Need::Read, ""),
     row("get", "/api/run/{run_id}", Need::Read, ""),
     row("get", "/api/run/{run_id}/tree", Need::Read, ""),
+    row("get", "/api/run/{run_id}/calls", Need::Read, ""),
     row("get", "/api/run/export", Need::Read, ""),
     row("get", "/api/run/facets", Need::Read, ""),
     row("get", "/api/run/live", Need::Read, ""),

@@ -1,5 +1,7 @@
 //! Section 6.3 of the interface: which events cost, by what, and what a run adds up to.
 
+use std::collections::BTreeSet;
+
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -20,6 +22,14 @@ fn call(run: &str, name: &str, at_ms: i64, fields: Value) -> Value {
     with(call, fields)
 }
 
+fn used(prompt: u64, completion: u64) -> Value {
+    json!({"model": "exact-1", "prompt_tokens": prompt, "completion_tokens": completion})
+}
+
+fn agent(run: &str, name: &str, at_ms: i64) -> Value {
+    with(event("costs", run, name, at_ms), json!({"type": "agent"}))
+}
+
 /// A rule, the events of a run, and what the run shows: cost in millionths of USD, its status, all its tokens, and its
 /// model calls.
 struct Row {
@@ -29,13 +39,11 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let used = |prompt: u64, completion: u64| json!({"model": "exact-1", "prompt_tokens": prompt, "completion_tokens": completion});
     let row = |rule, events, shows| Row {
         rule,
         events,
         shows,
     };
-    let agent = |run: &str, name, at| with(event("costs", run, name, at), json!({"type": "agent"}));
     vec![
         row(
             "cost is computed only for events of type llm",
@@ -171,6 +179,14 @@ async fn costs_are_computed_as_the_interface_says() {
                 (shown == expected && has_each_call(&run)).then_some(())
             })
             .await;
+        let (_, run) = server.get(&path).await;
+        let (listed, count) = calls_of(&server, &format!("r{number}"), 1).await;
+        assert_eq!(
+            (json!(listed), count),
+            (run["calls"].clone(), calls),
+            "{}",
+            row.rule
+        );
     }
     // The model-call view.
     let (_, page) = server.get("/api/run/?type=llm&app_id=costs").await;
@@ -182,4 +198,79 @@ async fn costs_are_computed_as_the_interface_says() {
         .collect();
     found.sort_unstable();
     assert_eq!(found, ["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"]);
+}
+
+/// All pages of the calls of a run, and how many the last one says there are.
+async fn calls_of(server: &Server, run_id: &str, limit: usize) -> (Vec<Value>, u64) {
+    let mut calls = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let path = format!("/api/run/{run_id}/calls?app_id=costs&limit={limit}{cursor}");
+        let (status, page) = server.get(&path).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        let data = page["data"].as_array().unwrap();
+        assert!(data.len() <= limit);
+        calls.extend_from_slice(data);
+        assert_eq!(page["has_more"], json!(page["next_cursor"].is_string()));
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return (calls, page["count"].as_u64().unwrap()),
+        }
+    }
+}
+
+/// More than a run shows events.
+const MANY: usize = 10_500;
+
+#[tokio::test]
+async fn each_of_many_calls_under_one_run_is_listed_page_by_page() {
+    let setup = Setup::new();
+    let server = setup.start_ready().await;
+    price_exact_1(&server, &setup).await;
+    let mut events: Vec<Value> = (0..MANY)
+        .map(|at| {
+            call(
+                "many",
+                "llm_call",
+                at as i64 / 3,
+                used(at as u64 % 7 + 1, 1),
+            )
+        })
+        .collect();
+    events.push(agent("many", "agent_start", 0));
+    for batch in events.chunks(1000).rev() {
+        let answer = server.report(batch).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+    let run = server
+        .until("every call is counted", VISIBLE_WITHIN * 4, async || {
+            let (_, run) = server.get("/api/run/many?app_id=costs").await;
+            (run["llm_calls"] == json!(MANY)).then_some(run)
+        })
+        .await;
+    assert_eq!(run["events_truncated"], json!(true));
+    let (calls, count) = calls_of(&server, "many", 1000).await;
+    assert_eq!((calls.len(), count), (MANY, MANY as u64));
+    let ids: BTreeSet<&str> = calls
+        .iter()
+        .map(|call| call["event_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids.len(), MANY);
+    let tokens: u64 = calls
+        .iter()
+        .map(|call| call["total_tokens"].as_u64().unwrap())
+        .sum();
+    assert_eq!(json!(tokens), run["total_tokens"]);
+    let times: Vec<&str> = calls
+        .iter()
+        .map(|call| call["at"].as_str().unwrap())
+        .collect();
+    assert!(times.is_sorted());
+    let (status, fault) = server.get("/api/run/absent/calls").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{fault}");
+    let (status, fault) = server.get("/api/run/many/calls?cursor=AAAA").await;
+    assert_eq!(
+        (status, &fault["error"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_cursor"))
+    );
 }

@@ -51,7 +51,7 @@ export function CallPane({ name, listed, onClose }: Props) {
       {asked.isError && <Failure error={asked.error} again={() => asked.refetch()} />}
       {asked.data && (
         <>
-          {asked.data.calls.length > 1 && <RunCalls run={asked.data} />}
+          {asked.data.calls.length > 1 && <RunCalls run={asked.data} projectId={name.project_id ?? undefined} />}
           {asked.data.error && <Payload value={asked.data.error} label="Error" />}
           <Payload value={asked.data.input} label="Input" />
           <Payload value={asked.data.output} label="Output" />

@@ -1,24 +1,21 @@
 /** The model calls of a run that has several of its own. */
 
-import { useState } from "react";
 import { count, time } from "../format";
+import { Failure, Loading } from "../parts/notice";
 import { Wide } from "../parts/wide";
 import { Said } from "./facts";
 import { costSaid, tokensSaid } from "./figures";
-import type { RunDetail } from "./use-run";
-
-/** Calls shown at first, and with each "show more". */
-const STEP = 100;
+import { CALLS_AT_ONCE, type RunDetail, useCalls } from "./use-run";
 
 /** The table, by time. */
-export function RunCalls({ run }: { run: RunDetail }) {
-  const [shown, setShown] = useState(STEP);
-  const { calls } = run;
+export function RunCalls({ run, projectId }: { run: RunDetail; projectId: string | undefined }) {
+  const asked = useCalls(run, projectId);
+  if (asked.isPending) return <Loading what="model calls" />;
+  if (!asked.data) return <Failure error={asked.error} again={() => asked.refetch()} />;
+  const calls = asked.data.pages.flatMap((page) => page.data);
+  const all = asked.data.pages.at(-1)?.count ?? calls.length;
   return (
     <div className="stack">
-      {run.events_truncated && (
-        <p className="notice warn">This run has more model calls than the {count(calls.length)} here.</p>
-      )}
       <Wide label="Model calls">
         <table className="plain">
           <thead>
@@ -30,7 +27,7 @@ export function RunCalls({ run }: { run: RunDetail }) {
             </tr>
           </thead>
           <tbody>
-            {calls.slice(0, shown).map((call, index) => (
+            {calls.map((call, index) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: an event id may be used twice
               <tr key={index}>
                 <td className="number">{time(call.at)}</td>
@@ -42,16 +39,17 @@ export function RunCalls({ run }: { run: RunDetail }) {
           </tbody>
         </table>
       </Wide>
-      {shown < calls.length && (
+      {asked.hasNextPage && (
         <div className="row">
-          <button type="button" onClick={() => setShown(shown + STEP)}>
-            Show {count(Math.min(STEP, calls.length - shown))} more
+          <button type="button" disabled={asked.isFetchingNextPage} onClick={() => asked.fetchNextPage()}>
+            Show {count(Math.min(CALLS_AT_ONCE, all - calls.length))} more
           </button>
           <span className="soft small">
-            {count(shown)} of {count(calls.length)} calls
+            {count(calls.length)} of {count(all)} calls
           </span>
         </div>
       )}
+      {asked.isFetchNextPageError && <Failure error={asked.error} again={() => asked.fetchNextPage()} />}
     </div>
   );
 }

@@ -154,7 +154,7 @@ function Found({ name, run, marks }: FoundProps) {
             </div>
           </div>
         )}
-        {tab === "calls" && <RunCalls run={run} />}
+        {tab === "calls" && <RunCalls run={run} projectId={projectId} />}
         {tab === "details" && <RunDetails run={run} projectId={projectId} marks={marks} />}
         {tab === "events" && <RunEvents run={run} />}
       </Tabs>

@@ -1,6 +1,6 @@
 /** A run and its trace, which are asked for again while something in them is still going. */
 
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { ApiFault, api, ask, type Shapes } from "../api/client";
 import { askExact } from "../payload/ask-exact";
 import type { RunName } from "../runs/run-link";
@@ -12,6 +12,8 @@ import { isGoing } from "./time-scale";
 export type RunDetail = Shapes["RunDetail"];
 
 const GOING_MS = 2_000;
+/** Model calls loaded at first, and with each "show more". */
+export const CALLS_AT_ONCE = 100;
 /** A large trace is some megabytes. */
 const LARGE_SPANS = 500;
 const LARGE_MS = 10_000;
@@ -77,5 +79,22 @@ export function useTrace(name: RunName | undefined) {
       if (!spans?.some(isGoing)) return false;
       return spans.length > LARGE_SPANS ? LARGE_MS : GOING_MS;
     },
+  });
+}
+
+/** The model calls of a run, page after page; asked for again while it goes, as long as they are few. */
+export function useCalls(run: RunDetail, projectId: string | undefined) {
+  const { run_id, app_id } = run;
+  const name: RunName = { run_id, app_id, project_id: projectId };
+  return useInfiniteQuery({
+    queryKey: ["calls", run_id, runKey(name)],
+    queryFn: ({ pageParam, signal }) => {
+      const { path, query } = named(name);
+      const page = { ...query, limit: CALLS_AT_ONCE, ...(pageParam ? { cursor: pageParam } : {}) };
+      return ask(api.GET("/api/run/{run_id}/calls", { params: { path, query: page }, signal }));
+    },
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    refetchInterval: ({ state }) => (isGoing(run) && (state.data?.pages.length ?? 0) <= 1 ? GOING_MS : false),
   });
 }
