@@ -13,7 +13,8 @@ pub struct ProcessorConfig {
     /// Payload bytes of one micro-batch: large enough for few large blocks, small enough for memory and for visibility
     /// under load.
     pub batch_bytes: usize,
-    /// How long a micro-batch that is not full waits for more records. Part of the time from response to visibility.
+    /// Time from the beginning of a micro-batch to that of the next one, unless that is full earlier. Records that arrive
+    /// after a quiet time do not wait for it.
     pub batch_wait: Duration,
     /// Memory for states of runs that may change again soon.
     pub hot_bytes: u64,
