@@ -5,7 +5,6 @@
 //! long a run took from its response to the list. See `docs/guide/benchmark.md`.
 
 mod batches;
-mod connection;
 mod generator;
 mod report;
 mod server_metrics;
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 
-use connection::Target;
+use crate::connection::Target;
 use generator::{Counters, Load};
 use report::{Percentiles, Report, Stored};
 use server_metrics::ServerCounts;

@@ -10,6 +10,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod analytics;
 mod append;
+mod connection;
 mod engine;
 mod export;
 mod fold;
@@ -17,6 +18,7 @@ mod insert;
 mod list;
 mod load;
 mod lookup;
+mod pages;
 mod price;
 mod process;
 mod recalculate;
@@ -40,6 +42,8 @@ enum Command {
     Load(load::LoadArgs),
     /// Run list: pages by filter over a table of many runs
     List(runs_table::RunsTableArgs),
+    /// Run list of a running server, over HTTP, while its table is live
+    Pages(pages::PagesArgs),
     /// Usage totals, facets and text search over the same table
     Analytics(runs_table::RunsTableArgs),
     /// Thread list over a million messages
@@ -84,6 +88,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Load(args) => load::run(args).await,
         Command::List(args) => list::run(args).await,
+        Command::Pages(args) => pages::run(args).await,
         Command::Analytics(args) => analytics::run(args).await,
         Command::Thread(args) => thread::run(args).await,
         Command::Export(args) => export::run(args).await,

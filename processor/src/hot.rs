@@ -3,11 +3,10 @@
 //! Entries are the bytes that the table keeps: a fraction of the memory of the decoded state. An entry is put only
 //! after its row is stored, so the cache is never ahead of the table.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
+use lru::LruCache;
 use schemas::control::CacheReport;
 use tokio::sync::watch;
 
@@ -19,71 +18,96 @@ use control::Barrier;
 /// How long an order to clear the cache waits for workers in the middle of a step. They clear it after the step too; a
 /// client waits for the response, and nothing depends on it.
 const FORGOTTEN_WITHIN: Duration = Duration::from_millis(20);
-/// Rounds of housekeeping after a clear, thousands of entries each: enough for the largest cache (X1).
-const SWEEPS_MAX: usize = 1024;
+/// Bytes of an entry besides its texts: the entry, its key, its place in the order, and what an allocator adds.
+const ENTRY_BYTES: usize = 480;
 
-/// The hot runs of one worker: its share of the process's memory for them, bounded in bytes and in idle time.
+/// The hot runs of one worker: its share of the process's memory for them, bounded in bytes and in idle time. The
+/// newest runs are the ones that continue, so the one that was touched longest ago is evicted first.
+///
+/// Only its worker uses it but for reports, so one lock costs less than a concurrent cache, whose bookkeeping was a
+/// tenth of the CPU time of an event.
 #[derive(Clone, Debug)]
 pub struct HotRuns {
-    cache: Cache<RunKey, HotRun, BuildKeyHasher>,
+    entries: Arc<Mutex<Entries>>,
     /// Number of clears.
     clears: Arc<watch::Sender<u64>>,
 }
 
+#[derive(Debug)]
+struct Entries {
+    runs: LruCache<RunKey, Entry, BuildKeyHasher>,
+    bytes: usize,
+    max_bytes: usize,
+    max_idle: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    run: HotRun,
+    bytes: usize,
+    touched: Instant,
+}
+
 impl HotRuns {
     pub fn new(config: &ProcessorConfig) -> Self {
-        let bytes = config.hot_bytes / config.workers.max(1) as u64;
-        let cache = Cache::builder()
-            .max_capacity(bytes)
-            // A run takes about a kilobyte; growing the table step by step cost more than everything else here.
-            .initial_capacity(usize::try_from(bytes >> 10).unwrap_or(0))
-            .weigher(|_: &RunKey, run: &HotRun| {
-                // Overhead beside the bytes: the entry, its key, and moka's own nodes.
-                u32::try_from(run.snapshot.bytes() + run.resolved.bytes() + 480).unwrap_or(u32::MAX)
-            })
-            // The newest runs are the ones that continue; how often a run was touched before is no indication.
-            .eviction_policy(EvictionPolicy::lru())
-            .time_to_idle(config.hot_idle)
-            .build_with_hasher(BuildKeyHasher::default());
+        let max_bytes = config.hot_bytes / config.workers.max(1) as u64;
+        let entries = Entries {
+            runs: LruCache::unbounded_with_hasher(BuildKeyHasher::default()),
+            bytes: 0,
+            max_bytes: usize::try_from(max_bytes).unwrap_or(usize::MAX),
+            max_idle: config.hot_idle,
+        };
         Self {
-            cache,
+            entries: Arc::new(Mutex::new(entries)),
             clears: Arc::default(),
         }
     }
 
     pub fn get(&self, key: RunKey) -> Option<HotRun> {
-        self.cache.get(&key)
+        let now = Instant::now();
+        let mut entries = self.entries();
+        let max_idle = entries.max_idle;
+        let entry = entries.runs.get_mut(&key)?;
+        if now.duration_since(entry.touched) > max_idle {
+            entries.remove(key);
+            return None;
+        }
+        entry.touched = now;
+        Some(entry.run.clone())
     }
 
     /// Does not count as a use of the entry.
     pub fn contains(&self, key: RunKey) -> bool {
-        self.cache.contains_key(&key)
+        self.entries().runs.contains(&key)
     }
 
     /// Call after the run's row is stored.
     pub fn put(&self, key: RunKey, run: HotRun) {
-        self.cache.insert(key, run);
+        self.entries().put(key, run, Instant::now());
+    }
+
+    /// [`HotRuns::put`] of many runs.
+    pub fn put_all(&self, runs: impl Iterator<Item = (RunKey, HotRun)>) {
+        let now = Instant::now();
+        let mut entries = self.entries();
+        for (key, run) in runs {
+            entries.put(key, run, now);
+        }
     }
 
     /// Clears the cache: another process may have written these runs since. Only between two steps.
     pub fn clear(&self) {
-        self.cache.invalidate_all();
+        let mut entries = self.entries();
+        entries.runs.clear();
+        entries.bytes = 0;
+        drop(entries);
         self.clears.send_modify(|clears| *clears += 1);
     }
 
     pub fn len(&self) -> u64 {
-        // The cache removes invalidated entries gradually.
-        let mut before = u64::MAX;
-        for _ in 0..SWEEPS_MAX {
-            self.cache.run_pending_tasks();
-            let entries = self.cache.entry_count();
-            // The number grows while a worker puts the runs that it has just stored.
-            if entries == 0 || entries >= before {
-                break;
-            }
-            before = entries;
-        }
-        self.cache.entry_count()
+        let mut entries = self.entries();
+        entries.evict(Instant::now());
+        entries.runs.len() as u64
     }
 
     pub fn is_empty(&self) -> bool {
@@ -92,7 +116,43 @@ impl HotRuns {
 
     /// Approximate.
     pub fn bytes(&self) -> u64 {
-        self.cache.weighted_size()
+        let mut entries = self.entries();
+        entries.evict(Instant::now());
+        entries.bytes as u64
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    fn put(&mut self, key: RunKey, run: HotRun, now: Instant) {
+        let bytes = run.snapshot.bytes() + run.resolved.bytes() + ENTRY_BYTES;
+        let entry = Entry {
+            run,
+            bytes,
+            touched: now,
+        };
+        let before = self.runs.put(key, entry).map_or(0, |entry| entry.bytes);
+        self.bytes = self.bytes + bytes - before;
+        self.evict(now);
+    }
+
+    fn remove(&mut self, key: RunKey) {
+        if let Some(entry) = self.runs.pop(&key) {
+            self.bytes -= entry.bytes;
+        }
+    }
+
+    /// Evicts what is too much or too old, the run that was touched longest ago first.
+    fn evict(&mut self, now: Instant) {
+        while let Some((_, oldest)) = self.runs.peek_lru()
+            && (self.bytes > self.max_bytes || now.duration_since(oldest.touched) > self.max_idle)
+        {
+            self.bytes -= oldest.bytes;
+            self.runs.pop_lru();
+        }
     }
 }
 
@@ -146,5 +206,81 @@ impl HotView {
             }
         };
         let _ = tokio::time::timeout(FORGOTTEN_WITHIN, forgotten).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{OwnCost, Resolved, RunTotals, Scope, Snapshot, nothing};
+    use schemas::ids::{AppId, ProjectId};
+
+    fn run(state_bytes: usize) -> HotRun {
+        HotRun {
+            snapshot: Snapshot {
+                state: vec![7; state_bytes].into(),
+                input_preview: nothing(),
+                output_preview: nothing(),
+            },
+            version: 1,
+            started_at_ms: 0,
+            resolved: Resolved {
+                root: nothing(),
+                agent: nothing(),
+                user_email: nothing(),
+            },
+            cost: OwnCost::default(),
+            run_totals: RunTotals::default(),
+            may_have_children: false,
+        }
+    }
+
+    fn keys() -> [RunKey; 3] {
+        let scope = Scope::new(ProjectId::new("p"), AppId::new("a"), 0);
+        ["one", "two", "three"].map(|run_id| scope.key(run_id))
+    }
+
+    fn hot_runs(hot_bytes: usize, hot_idle: Duration) -> HotRuns {
+        HotRuns::new(&ProcessorConfig {
+            workers: 1,
+            hot_bytes: hot_bytes as u64,
+            hot_idle,
+            ..ProcessorConfig::default()
+        })
+    }
+
+    #[test]
+    fn the_run_touched_longest_ago_is_evicted_first_x1() {
+        let bytes = 1000 + ENTRY_BYTES;
+        let hot = hot_runs(2 * bytes, Duration::from_secs(60));
+        let [one, two, three] = keys();
+        hot.put(one, run(1000));
+        hot.put(two, run(1000));
+        assert!(hot.get(one).is_some());
+        hot.put(three, run(1000));
+        assert!(hot.contains(one) && !hot.contains(two) && hot.contains(three));
+        assert_eq!((hot.len(), hot.bytes()), (2, 2 * bytes as u64));
+        hot.put(one, run(0));
+        assert_eq!(hot.bytes(), (bytes + ENTRY_BYTES) as u64);
+        hot.put(two, run(10 * bytes));
+        assert!(hot.is_empty(), "a run larger than the cache is not kept");
+        assert_eq!(hot.bytes(), 0);
+    }
+
+    #[test]
+    fn idle_runs_are_evicted_and_clears_are_counted() {
+        let hot = hot_runs(1 << 20, Duration::ZERO);
+        let [one, ..] = keys();
+        hot.put(one, run(10));
+        let put = Instant::now();
+        while put == Instant::now() {}
+        assert!(hot.get(one).is_none());
+        assert!(hot.is_empty());
+        let hot = hot_runs(1 << 20, Duration::from_secs(60));
+        let clears = hot.clears.subscribe();
+        hot.put(one, run(10));
+        hot.clear();
+        assert!(hot.is_empty() && hot.bytes() == 0);
+        assert!(clears.has_changed().unwrap());
     }
 }

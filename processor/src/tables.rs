@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use store::reads::states::{Child, ChildPage, ChildSum, StoredRun};
-use store::tables::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow, RunRow};
+use store::tables::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow};
 use store::{Store, StoreError};
 
 use crate::run::Scope;
+use crate::step::rows::RunToStore;
 
 mod retrying;
 
@@ -35,9 +36,10 @@ fn by_days<R>(rows: &[R], time_ms: impl Fn(&R) -> i64) -> Vec<Vec<&R>> {
 }
 
 /// Inserts a few days at a time.
-pub(crate) async fn insert_runs(store: &Store, rows: &[RunRow<'_>]) -> Result<(), StoreError> {
-    for rows in by_days(rows, |row| row.started_at) {
-        store.insert_runs(rows.into_iter()).await?;
+pub(crate) async fn insert_runs(store: &Store, runs: &[RunToStore<'_>]) -> Result<(), StoreError> {
+    for runs in by_days(runs, RunToStore::started_at_ms) {
+        let rows = runs.into_iter().map(RunToStore::row);
+        store.insert_runs(rows).await?;
     }
     Ok(())
 }
@@ -46,9 +48,9 @@ pub(crate) async fn insert_runs(store: &Store, rows: &[RunRow<'_>]) -> Result<()
 #[derive(Debug, Default)]
 pub struct Rows<'a> {
     pub events: Vec<EventRow<'a>>,
-    pub runs: Vec<RunRow<'a>>,
+    pub runs: Vec<RunToStore<'a>>,
     /// Rows of `runs` to store after all others: the others follow from them.
-    pub causes: Vec<RunRow<'a>>,
+    pub causes: Vec<RunToStore<'a>>,
     pub messages: Vec<MessageRow<'a>>,
     pub feedback: Vec<FeedbackRow<'a>>,
     pub instances: Vec<InstanceRow<'a>>,

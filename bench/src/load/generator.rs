@@ -12,7 +12,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 
 use super::batches::{self, Batches, Moment};
-use super::connection::{Answer, Connection, Target};
+use crate::connection::{Answer, Connection, Target};
 
 /// Pause before a broken connection is opened again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 
-use super::connection::{Connection, Target};
+use crate::connection::{Connection, Target};
 
 /// Events the processor has stored, over all labels.
 const STORED: &str = "spindle_processor_stored_events_total";

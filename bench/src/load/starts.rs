@@ -12,9 +12,9 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use serde_json::json;
 
-use super::connection::{Connection, Target};
 use super::generator::histogram;
 use super::report::Percentiles;
+use crate::connection::{Connection, Target};
 
 const BUILD: &str = "/api/platform/app/bench/build/b1";
 const START: &str = "/rtm/api/runtime/app/bench/build/b1/process-name/Bench/start";

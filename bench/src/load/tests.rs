@@ -13,10 +13,10 @@ use axum::routing::{get, post};
 use clap::{Args, FromArgMatches};
 
 use super::LoadArgs;
-use super::connection::Target;
 use super::generator::{Counters, Load};
 use super::server_metrics::ServerCounts;
 use super::visibility::Sampler;
+use crate::connection::Target;
 
 #[derive(Clone, Default)]
 struct Server {

@@ -14,8 +14,8 @@ use spindle_client::{Event, Kind, Timestamp, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::connection::{Connection, Target};
 use super::generator::histogram;
+use crate::connection::{Connection, Target};
 
 /// Pause between two polls: the error of a measured time, small compared to a second.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);

@@ -39,11 +39,15 @@ pub struct Node {
     pub resolved: Resolved,
     /// Its own cost.
     pub cost: OwnCost,
+    own_totals: Totals,
     /// Subtree totals, as far as they are computed.
     pub totals: Totals,
+    /// The parent that its state names, whether it is stored or not.
+    parent: Option<RunKey>,
     /// Whether any run may name this one as its parent.
     pub may_have_children: bool,
-    pub(crate) base: Option<Base>,
+    /// What is stored of it. Boxed, because most runs are new and maps move their values when they grow.
+    pub(crate) base: Option<Box<Base>>,
 }
 
 impl Node {
@@ -65,13 +69,18 @@ impl Node {
     }
 
     /// Whether it is stored below a parent that is not its current one.
-    pub fn is_rewired(&self, nodes: &Nodes) -> bool {
-        self.stored_totals().is_some() && self.stored_parent() != nodes.parent_of(self)
+    pub fn is_rewired(&self) -> bool {
+        self.stored_totals().is_some() && self.stored_parent() != self.parent
     }
 
-    /// Without its descendants.
+    /// Without its descendants; zero before [`Node::set_cost`].
     pub fn own_totals(&self) -> Totals {
-        Totals::own(&self.state, self.cost.amount)
+        self.own_totals
+    }
+
+    /// The parent that its state names, whether it is stored or not.
+    pub fn parent(&self) -> Option<RunKey> {
+        self.parent
     }
 
     /// `None` for a new run.
@@ -132,10 +141,30 @@ impl Node {
             snapshot: Snapshot::default(),
             resolved,
             cost: OwnCost::default(),
+            own_totals: Totals::default(),
             totals: Totals::default(),
+            parent: None,
             may_have_children: false,
             base: None,
         }
+    }
+
+    /// Adds events. The cost is as before.
+    pub(crate) fn join(&mut self, events: Box<RunState>, of: &Scope) -> Result<(), ProcessorError> {
+        match self.base {
+            // Moving the state costs less than joining it with an empty one.
+            None if self.state.is_unseen() && !self.state.has_marks() => self.state = events,
+            _ => self.state.join(*events),
+        }
+        self.snapshot = Snapshot::of(&self.state)?;
+        self.parent = parent_of(&self.state, of);
+        Ok(())
+    }
+
+    /// Sets the cost of its current state.
+    pub(crate) fn set_cost(&mut self, cost: OwnCost) {
+        self.cost = cost;
+        self.own_totals = Totals::own(&self.state, cost.amount);
     }
 
     /// A run from the cache.
@@ -204,8 +233,8 @@ impl Node {
         };
         let mut node = found.into_node(scope, run_id, of, state);
         if !rows.is_empty() {
-            node.state.join(older);
-            node.snapshot = Snapshot::of(&node.state)?;
+            node.join(Box::new(older), of)?;
+            node.set_cost(node.cost);
         }
         Ok(node)
     }
@@ -224,16 +253,18 @@ struct Found {
 impl Found {
     fn into_node(self, scope: usize, run_id: Arc<str>, of: &Scope, state: RunState) -> Node {
         let parent_run_id: Arc<str> = state.parent_run_id().into();
+        let parent = parent_of(&state, of);
+        let own_totals = Totals::own(&state, self.cost.amount);
         let base = Base {
             version: self.version,
             snapshot: self.snapshot.clone(),
             resolved: self.resolved.clone(),
             keys: self.keys,
-            parent: (!parent_run_id.is_empty()).then(|| of.key(&parent_run_id)),
+            parent,
             parent_run_id,
             cost: self.cost,
             run_totals: RunTotals {
-                own: Totals::own(&state, self.cost.amount),
+                own: own_totals,
                 totals: self.totals,
             },
             is_unseen: state.is_unseen(),
@@ -245,11 +276,18 @@ impl Found {
             snapshot: self.snapshot,
             resolved: self.resolved,
             cost: self.cost,
+            own_totals,
             totals: self.totals,
+            parent,
             may_have_children: true,
-            base: Some(base),
+            base: Some(Box::new(base)),
         }
     }
+}
+
+fn parent_of(state: &RunState, of: &Scope) -> Option<RunKey> {
+    let parent = state.parent_run_id();
+    (!parent.is_empty()).then(|| of.key(parent))
 }
 
 fn snapshot(row: &StoredRun) -> Snapshot {
@@ -283,12 +321,5 @@ impl Nodes {
 
     pub fn sibling_of(&self, node: &Node, run_id: &str) -> RunKey {
         self.scopes[node.scope].key(run_id)
-    }
-
-    /// The parent a run names, whether it is stored or not.
-    pub fn parent_of(&self, node: &Node) -> Option<RunKey> {
-        Some(node.state.parent_run_id())
-            .filter(|parent| !parent.is_empty())
-            .map(|parent| self.sibling_of(node, parent))
     }
 }

@@ -105,7 +105,7 @@ impl Climb {
             }
             place.insert(cursor, self.chain.len());
             self.chain.push(cursor);
-            cursor = nodes.parent_of(node)?;
+            cursor = node.parent()?;
         }
     }
 
@@ -116,7 +116,7 @@ impl Climb {
             if !self.reaches_above(node, nodes, reached) || !self.widen.insert(key) {
                 break;
             }
-            let parent = nodes.parent_of(node);
+            let parent = node.parent();
             cursor = parent.filter(|key| !reached.frontier.contains(key));
         }
     }

@@ -59,26 +59,50 @@ pub fn instance<'a>(line: &'a StartLine<'a>, scopes: &'a [Scope]) -> InstanceRow
     InstanceRow::of(project, app, &line.start, line.input)
 }
 
+/// A row of a changed run, made when it is written: it takes many times the memory of what it is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct RunToStore<'a> {
+    node: &'a Node,
+    scope: &'a Scope,
+    started_at_ms: i64,
+    is_deleted: bool,
+    now_ms: i64,
+}
+
+impl<'a> RunToStore<'a> {
+    /// Start of the run by this row: part of its key.
+    pub fn started_at_ms(&self) -> i64 {
+        self.started_at_ms
+    }
+
+    pub fn row(&self) -> RunRow<'a> {
+        RunRow {
+            started_at: self.started_at_ms,
+            is_deleted: u8::from(self.is_deleted),
+            ..current(self.node, self.scope, self.now_ms)
+        }
+    }
+}
+
 /// The rows of a run that changed: the run itself, and a tombstone at each other key where it still has a row. All
 /// contain the state, so that a look-up finds it whichever of them a crash left behind. Marks on a run that was never
 /// seen are a tombstone too: no reader sees it, and the run finds it when it arrives.
-pub fn run<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> impl Iterator<Item = RunRow<'a>> {
+pub fn run<'a>(
+    node: &'a Node,
+    scope: &'a Scope,
+    now_ms: i64,
+) -> impl Iterator<Item = RunToStore<'a>> {
     let key = node.state.started_at_ms();
-    let row = current(node, scope, now_ms);
-    let tombstones: Vec<RunRow<'a>> = node
-        .keys()
-        .filter(|old_key| *old_key != key)
-        .map(|started_at| RunRow {
-            started_at,
-            is_deleted: 1,
-            ..row.clone()
-        })
-        .collect();
-    let row = RunRow {
-        is_deleted: u8::from(node.state.is_unseen()),
-        ..row
+    let row = move |started_at_ms, is_deleted| RunToStore {
+        node,
+        scope,
+        started_at_ms,
+        is_deleted,
+        now_ms,
     };
-    tombstones.into_iter().chain([row])
+    let old_keys = node.keys().filter(move |old_key| *old_key != key);
+    let tombstones = old_keys.map(move |old_key| row(old_key, true));
+    tombstones.chain([row(key, node.state.is_unseen())])
 }
 
 fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {

@@ -10,7 +10,7 @@
 
 use schemas::fold::Totals;
 
-use crate::run::{KeyMap, KeySet, Node, Nodes, RunKey};
+use crate::run::{KeyMap, KeySet, Nodes, RunKey};
 
 #[derive(Debug, Default)]
 pub struct Recompute {
@@ -20,168 +20,151 @@ pub struct Recompute {
     pub outside: KeyMap<Totals>,
 }
 
-/// Computes the totals of all runs in the working set. Every run above one that changed has to be in it.
-pub fn recompute(nodes: &mut Nodes, recompute: &Recompute) {
-    let inside = Children::of(nodes);
-    let order = inside.bottom_up(nodes);
-    let mut computed: KeyMap<Totals> = KeyMap::default();
-    for group in order {
-        let cycle: KeySet = group.iter().copied().collect();
-        // A cycle is computed as a whole: each of its runs has all others below it.
-        let is_cycle = is_cycle(&group, nodes);
-        let mut sum = Totals::default();
-        for key in &group {
-            let Some(node) = nodes.get(*key) else {
-                continue;
-            };
-            let below = inside
-                .of_parent(*key)
-                .filter(|child| !cycle.contains(child));
-            let carried = (!is_cycle && !recompute.runs.contains(key))
-                .then(|| node.stored_totals())
-                .flatten();
-            let mut totals = node.own_totals();
-            match carried {
-                Some(stored) => {
-                    totals.add(&stored.totals);
-                    totals.subtract(&stored.own);
-                    for child in below {
-                        totals.add(&computed.get(&child).copied().unwrap_or_default());
-                    }
-                    for counted in inside.counted_by(*key) {
-                        totals.subtract(
-                            &nodes
-                                .get(counted)
-                                .and_then(Node::stored_totals)
-                                .map(|stored| stored.totals)
-                                .unwrap_or_default(),
-                        );
-                    }
-                }
-                None => {
-                    for child in below {
-                        totals.add(&computed.get(&child).copied().unwrap_or_default());
-                    }
-                    totals.add(&recompute.outside.get(key).copied().unwrap_or_default());
-                }
-            }
-            sum.add(&totals);
-        }
-        for key in group {
-            computed.insert(key, sum);
-        }
-    }
-    for (key, totals) in computed {
-        if let Some(node) = nodes.get_mut(key) {
-            node.totals = totals;
-        }
-    }
+/// The runs of a working set by number, with the numbers of their parents in it: what follows looks up no keys.
+#[derive(Debug)]
+pub struct Links {
+    keys: Vec<RunKey>,
+    parents: Vec<Option<usize>>,
+    stored_parents: Vec<Option<usize>>,
 }
 
-/// Runs of the working set by their parents.
-struct Children {
-    now: KeyMap<Vec<RunKey>>,
-    /// By the stored parent, where that parent's stored totals include them.
-    stored: KeyMap<Vec<RunKey>>,
-}
-
-impl Children {
-    fn of(nodes: &Nodes) -> Self {
-        let mut children = Self {
-            now: KeyMap::default(),
-            stored: KeyMap::default(),
-        };
-        for (key, node) in nodes.iter() {
-            if let Some(parent) = nodes.parent_of(node) {
-                children.now.entry(parent).or_default().push(key);
-            }
-            if node.stored_totals().is_some()
-                && let Some(parent) = node.stored_parent()
-            {
-                children.stored.entry(parent).or_default().push(key);
-            }
+impl Links {
+    pub fn of(nodes: &Nodes) -> Self {
+        let keys: Vec<RunKey> = nodes.iter().map(|(key, _)| key).collect();
+        let numbers: KeyMap<usize> = keys.iter().copied().zip(0..).collect();
+        let number = |parent: Option<RunKey>| numbers.get(&parent?).copied();
+        Self {
+            parents: nodes
+                .iter()
+                .map(|(_, node)| number(node.parent()))
+                .collect(),
+            stored_parents: nodes
+                .iter()
+                .map(|(_, node)| number(node.stored_parent()))
+                .collect(),
+            keys,
         }
-        children
     }
 
-    fn of_parent(&self, key: RunKey) -> impl Iterator<Item = RunKey> {
-        self.now.get(&key).into_iter().flatten().copied()
+    /// The runs of cycles, by the current parents and by the stored ones.
+    pub fn cycles(&self) -> KeySet {
+        let mut found = KeySet::default();
+        for parents in [&self.parents, &self.stored_parents] {
+            let members = cycles_of(parents).into_iter().flatten();
+            found.extend(members.map(|run| self.keys[run]));
+        }
+        found
     }
 
-    fn counted_by(&self, key: RunKey) -> impl Iterator<Item = RunKey> {
-        self.stored.get(&key).into_iter().flatten().copied()
-    }
-
-    /// All runs, children before parents; the runs of a cycle as one group.
-    fn bottom_up(&self, nodes: &Nodes) -> Vec<Vec<RunKey>> {
-        let mut waiting: KeyMap<usize> = nodes
-            .iter()
-            .map(|(key, _)| (key, self.now.get(&key).map_or(0, Vec::len)))
-            .collect();
-        let mut ready: Vec<RunKey> = waiting
-            .iter()
-            .filter_map(|(key, count)| (*count == 0).then_some(*key))
-            .collect();
-        let mut order = Vec::with_capacity(waiting.len());
-        while let Some(key) = ready.pop() {
-            waiting.remove(&key);
-            order.push(vec![key]);
-            let parent = nodes.get(key).and_then(|node| nodes.parent_of(node));
-            if let Some((parent, count)) =
-                parent.and_then(|parent| Some((parent, waiting.get_mut(&parent)?)))
-            {
-                *count -= 1;
-                if *count == 0 {
-                    ready.push(parent);
+    /// All runs outside of cycles, children before parents.
+    fn bottom_up(&self) -> Vec<usize> {
+        let mut waiting_for = vec![0_usize; self.keys.len()];
+        for parent in self.parents.iter().flatten() {
+            waiting_for[*parent] += 1;
+        }
+        let runs = 0..self.keys.len();
+        let mut order: Vec<usize> = runs.filter(|run| waiting_for[*run] == 0).collect();
+        let mut next = 0;
+        while let Some(run) = order.get(next).copied() {
+            next += 1;
+            if let Some(parent) = self.parents[run] {
+                waiting_for[parent] -= 1;
+                if waiting_for[parent] == 0 {
+                    order.push(parent);
                 }
             }
-        }
-        // The remaining runs form cycles: every run has at most one parent, so nothing is above a cycle.
-        while let Some(start) = waiting.keys().next().copied() {
-            let mut cycle = Vec::new();
-            let mut cursor = Some(start);
-            while let Some(key) = cursor.filter(|key| waiting.remove(key).is_some()) {
-                cycle.push(key);
-                cursor = nodes.get(key).and_then(|node| nodes.parent_of(node));
-            }
-            order.push(cycle);
         }
         order
     }
 }
 
-/// A run may also name itself as its parent.
-fn is_cycle(group: &[RunKey], nodes: &Nodes) -> bool {
-    let first = group.first().and_then(|key| nodes.get(*key));
-    group.len() > 1 || first.and_then(|node| nodes.parent_of(node)) == group.first().copied()
-}
-
-/// The runs of cycles, by the current parents and by the stored ones.
-pub fn cycles(nodes: &Nodes) -> KeySet {
-    let mut found = cycles_of(nodes, |node| nodes.parent_of(node));
-    found.extend(cycles_of(nodes, Node::stored_parent));
-    found
-}
-
-fn cycles_of(nodes: &Nodes, parent_of: impl Fn(&Node) -> Option<RunKey>) -> KeySet {
-    let parent_of = |key: RunKey| nodes.get(key).and_then(&parent_of);
-    let mut found = KeySet::default();
-    let mut seen: KeyMap<usize> = KeyMap::default();
-    for (walk, (start, _)) in nodes.iter().enumerate() {
-        let mut cursor = Some(start).filter(|start| parent_of(*start).is_some());
-        while let Some(key) = cursor {
-            match seen.insert(key, walk) {
-                None => cursor = parent_of(key),
+/// The cycles that these parents form, each once. A run may also name itself as its parent.
+fn cycles_of(parents: &[Option<usize>]) -> Vec<Vec<usize>> {
+    let mut cycles = Vec::new();
+    let mut seen: Vec<Option<usize>> = vec![None; parents.len()];
+    for walk in 0..parents.len() {
+        let mut cursor = Some(walk).filter(|run| parents[*run].is_some());
+        while let Some(run) = cursor {
+            match seen[run] {
+                None => {
+                    seen[run] = Some(walk);
+                    cursor = parents[run];
+                }
                 Some(by) => {
-                    // The walk has reached its own path: one more round collects the cycle. Each cycle is found once.
-                    let mut member = Some(key).filter(|_| by == walk);
-                    while let Some(key) = member.filter(|key| found.insert(*key)) {
-                        member = parent_of(key);
+                    // The walk has reached its own path, or a path that was followed before.
+                    if by == walk {
+                        let after = |member: &usize| parents[*member].filter(|next| *next != run);
+                        cycles.push(std::iter::successors(Some(run), after).collect());
                     }
                     break;
                 }
             }
         }
     }
-    found
+    cycles
+}
+
+/// Computes the totals of all runs in the working set. Every run above one that changed has to be in it.
+pub fn recompute(nodes: &mut Nodes, links: &Links, recompute: &Recompute) {
+    let Links {
+        keys,
+        parents,
+        stored_parents,
+    } = links;
+    // Of each run: its own totals and the stored ones; the sum of its children so far, and of what its own stored
+    // totals include of their stored totals.
+    let values: Vec<_> = nodes
+        .iter()
+        .map(|(_, node)| (node.own_totals(), node.stored_totals()))
+        .collect();
+    let mut below = vec![Totals::default(); keys.len()];
+    let mut included = vec![Totals::default(); keys.len()];
+    for ((_, stored), parent) in values.iter().zip(stored_parents) {
+        if let (Some(stored), Some(parent)) = (stored, parent) {
+            included[*parent].add(&stored.totals);
+        }
+    }
+    let from_children = |run: usize, below: &Totals| {
+        let (mut totals, _) = values[run];
+        totals.add(below);
+        if let Some(outside) = recompute.outside.get(&keys[run]) {
+            totals.add(outside);
+        }
+        totals
+    };
+    let mut computed = vec![Totals::default(); keys.len()];
+    for run in links.bottom_up() {
+        let (own, stored) = values[run];
+        let totals = match stored {
+            Some(stored) if !recompute.runs.contains(&keys[run]) => {
+                let mut totals = own;
+                totals.add(&stored.totals);
+                totals.subtract(&stored.own);
+                totals.add(&below[run]);
+                totals.subtract(&included[run]);
+                totals
+            }
+            _ => from_children(run, &below[run]),
+        };
+        computed[run] = totals;
+        if let Some(parent) = parents[run] {
+            below[parent].add(&totals);
+        }
+    }
+    // A cycle is computed as a whole: each of its runs has all others below it. Nothing is above a cycle, because every
+    // run has at most one parent.
+    for cycle in cycles_of(parents) {
+        let mut sum = Totals::default();
+        for run in &cycle {
+            sum.add(&from_children(*run, &below[*run]));
+        }
+        for run in cycle {
+            computed[run] = sum;
+        }
+    }
+    for (key, totals) in keys.iter().zip(computed) {
+        if let Some(node) = nodes.get_mut(*key) {
+            node.totals = totals;
+        }
+    }
 }

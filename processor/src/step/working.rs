@@ -120,7 +120,7 @@ impl Working {
 
     /// Whether the run is stored below a parent that is not its current one.
     pub fn is_rewired(&self, node: &Node) -> bool {
-        node.is_rewired(&self.nodes)
+        node.is_rewired()
     }
 
     /// The rows may be stored from here on, even if the insert fails: a process that reads these records again has to
@@ -137,8 +137,8 @@ impl Working {
 
     /// The rows are stored: updates the cache of hot runs.
     pub fn stored(self, sources: Sources<'_>) {
-        let scopes = &self.nodes.scopes;
-        for (key, node) in self.nodes.nodes.into_iter().chain(self.unseen) {
+        let Nodes { nodes, scopes } = self.nodes;
+        let hot = nodes.into_iter().chain(self.unseen).map(|(key, node)| {
             let version = match &node.base {
                 Some(base) if !node.is_changed() => base.version,
                 _ => node.version(&scopes[node.scope]),
@@ -156,9 +156,14 @@ impl Working {
                 run_totals,
                 may_have_children: node.may_have_children,
             };
+            (key, hot)
+        });
+        match self.is_resumed {
+            false => sources.hot.put_all(hot),
             // A slice of a large tree must not evict the runs that receive events.
-            if !self.is_resumed || sources.hot.contains(key) {
-                sources.hot.put(key, hot);
+            true => {
+                let hot: Vec<_> = hot.filter(|(key, _)| sources.hot.contains(*key)).collect();
+                sources.hot.put_all(hot.into_iter());
             }
         }
     }

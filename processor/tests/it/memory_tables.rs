@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use processor::run::Scope;
+use processor::step::rows::RunToStore;
 use processor::{Rows, Tables};
 use schemas::fold::Totals;
 use serde_json::{Value, json};
@@ -269,7 +270,7 @@ impl Tables for MemoryTables {
             return Err(StoreError::Shape("refused, says the test".to_owned()));
         }
         if let Some((name, code)) = &contents.refused
-            && rows.runs.iter().any(|row| row.run_id.contains(name))
+            && rows.runs.iter().any(|run| run.row().run_id.contains(name))
         {
             let message = "says the test".to_owned();
             let code = *code;
@@ -296,20 +297,20 @@ impl Tables for MemoryTables {
             contents.feedback.insert(row.event_id);
         }
         // A part holds the rows of one day, and is stored whole or not at all.
-        let keeps_run = |row: &&RunRow<'_>| keeps(row.started_at / DAY_MS + 7);
-        for row in rows.runs.iter().filter(keeps_run) {
-            contents.put(row);
+        let keeps_run = |run: &&RunToStore<'_>| keeps(run.started_at_ms() / DAY_MS + 7);
+        for run in rows.runs.iter().filter(keeps_run) {
+            contents.put(&run.row());
         }
         // The causes are stored last, so an interruption before that leaves none of them.
         let all_stored = interruption.is_none_or(|seed| seed % 8 == 7)
-            && rows.runs.iter().all(|row| keeps_run(&row));
+            && rows.runs.iter().all(|run| keeps_run(&run));
         if all_stored {
-            for row in rows
+            for run in rows
                 .causes
                 .iter()
-                .filter(|row| keeps(row.started_at / DAY_MS + 11))
+                .filter(|run| keeps(run.started_at_ms() / DAY_MS + 11))
             {
-                contents.put(row);
+                contents.put(&run.row());
             }
         }
         match interruption {

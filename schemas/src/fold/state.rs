@@ -277,6 +277,11 @@ impl RunState {
         self.first_event_ms.is_none()
     }
 
+    /// Whether any mark on the run was folded in.
+    pub fn has_marks(&self) -> bool {
+        self.marks.is_some()
+    }
+
     /// The earliest opening event, else the earliest event; for a run that was never seen, the earliest mark.
     pub fn started_at_ms(&self) -> UnixMs {
         self.opened_ms

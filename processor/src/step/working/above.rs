@@ -8,7 +8,7 @@ use store::reads::states::Child;
 use super::request::Wanted;
 use super::{Sources, Working};
 use crate::error::ProcessorError;
-use crate::run::{KeyMap, KeySet, RunKey};
+use crate::run::{KeyMap, KeySet, Node, RunKey};
 
 /// Trees of one app, and the runs in them to climb from.
 #[derive(Default)]
@@ -104,7 +104,7 @@ impl Working {
             let Some(node) = self.nodes.get(*key) else {
                 continue;
             };
-            let Some(parent) = self.nodes.parent_of(node) else {
+            let Some(parent) = node.parent() else {
                 continue;
             };
             if self.nodes.get(parent).is_none() && !self.absent.contains(&parent) {
@@ -116,11 +116,7 @@ impl Working {
         self.load(wanted.into_values().collect(), sources).await?;
         let parents: Vec<RunKey> = frontier
             .iter()
-            .filter_map(|key| {
-                self.nodes
-                    .get(*key)
-                    .and_then(|node| self.nodes.parent_of(node))
-            })
+            .filter_map(|key| self.nodes.get(*key).and_then(Node::parent))
             .collect();
         for parent in parents {
             if let Some(node) = self.nodes.get_mut(parent) {

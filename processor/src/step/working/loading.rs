@@ -110,7 +110,9 @@ impl Working {
             return;
         }
         self.absent.remove(&key);
+        if let Some(parent) = node.parent() {
+            self.children.entry(parent).or_default().push(key);
+        }
         self.nodes.nodes.insert(key, node);
-        self.link(key);
     }
 }

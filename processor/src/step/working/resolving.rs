@@ -94,9 +94,8 @@ impl Working {
     fn note_orphans(&mut self) {
         let orphans = self.nodes.nodes.values().filter(|node| {
             node.is_changed()
-                && self
-                    .nodes
-                    .parent_of(node)
+                && node
+                    .parent()
                     .is_some_and(|parent| self.nodes.get(parent).is_none())
         });
         self.orphaned = orphans

@@ -61,7 +61,7 @@ impl Working {
     /// Whether a deep change ends at this run if the run did not change: at the root of a cycle of parents. Otherwise
     /// it would go around the cycle for ever, a slice at a time.
     pub(super) fn ends_deep(&self, node: &Node) -> bool {
-        let parent = self.nodes.parent_of(node);
+        let parent = node.parent();
         self.is_resumed
             && node.resolved.root == node.run_id
             && parent.is_some_and(|parent| self.nodes.get(parent).is_some())
@@ -96,7 +96,7 @@ impl Working {
         let mut missing: HashMap<usize, HashSet<Arc<str>>> = HashMap::new();
         for node in above.iter().filter_map(|key| self.nodes.get(*key)) {
             let is_carried_on = sources.assume_partial_writes
-                || node.is_rewired(&self.nodes)
+                || node.is_rewired()
                 || node
                     .stored_totals()
                     .is_none_or(|stored| stored.totals != node.totals);

@@ -9,7 +9,7 @@ use super::touched::Touched;
 use super::{Sources, Working};
 use crate::error::ProcessorError;
 use crate::run::{KeySet, Node, RunKey};
-use crate::step::subtree_totals::{self, Recompute};
+use crate::step::subtree_totals::{self, Links, Recompute};
 
 impl Working {
     /// Recomputes the totals of every run above a run whose own totals or parent changed.
@@ -20,7 +20,7 @@ impl Working {
     ) -> Result<(), ProcessorError> {
         let is_dirty = |key: RunKey, node: &Node| match node.stored_totals() {
             None => node.own_totals() != Totals::default() || self.children.contains_key(&key),
-            Some(stored) => stored.own != node.own_totals() || node.is_rewired(&self.nodes),
+            Some(stored) => stored.own != node.own_totals() || node.is_rewired(),
         };
         let mut above: KeySet = self
             .nodes
@@ -50,7 +50,7 @@ impl Working {
             }
             let parents = level.iter().filter_map(|key| self.nodes.get(*key));
             let parents: Vec<RunKey> = parents
-                .flat_map(|node| [self.nodes.parent_of(node), node.stored_parent()])
+                .flat_map(|node| [node.parent(), node.stored_parent()])
                 .flatten()
                 .filter(|parent| self.nodes.get(*parent).is_some())
                 .collect();
@@ -60,8 +60,9 @@ impl Working {
                 .collect();
             levels = levels.saturating_add(1);
         }
+        let links = Links::of(&self.nodes);
         let mut recompute = Recompute {
-            runs: subtree_totals::cycles(&self.nodes),
+            runs: links.cycles(),
             ..Recompute::default()
         };
         let crowded = self.crowded.iter().copied();
@@ -74,7 +75,7 @@ impl Working {
             recompute.runs.extend(&above);
         }
         self.add_outside(&mut recompute, sources).await?;
-        subtree_totals::recompute(&mut self.nodes, &recompute);
+        subtree_totals::recompute(&mut self.nodes, &links, &recompute);
         if asks > asks_max {
             self.put_off_above(&above, levels, sources);
         }

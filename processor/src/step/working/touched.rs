@@ -1,11 +1,9 @@
 //! Folds a micro-batch into the loaded runs.
 
-use schemas::fold::RunState;
-
 use super::request::{Below, Wanted};
 use super::{Sources, Working};
 use crate::error::ProcessorError;
-use crate::run::{KeyMap, KeySet, Node, OwnCost, RunKey, Snapshot};
+use crate::run::{KeyMap, KeySet, Node, Nodes, OwnCost, RunKey};
 use crate::step::batch::{Delta, Repriced};
 
 /// The runs that a micro-batch touches, and the runs whose lineage it may have changed.
@@ -31,20 +29,22 @@ impl Working {
         sources: Sources<'_>,
     ) -> Result<Touched, ProcessorError> {
         let mut touched = Touched::default();
+        touched.runs.reserve(deltas.len());
+        touched.frontier.reserve(deltas.len());
+        let Nodes { nodes, scopes } = &mut self.nodes;
+        nodes.reserve(deltas.len());
         for (key, delta) in deltas {
             touched.runs.insert(key);
-            if let Some(node) = self.nodes.nodes.get_mut(&key) {
-                let before = Links::of(&node.state);
-                node.state.join(*delta.state);
-                node.snapshot = Snapshot::of(&node.state)?;
+            let scope = &scopes[delta.scope];
+            if let Some(node) = nodes.get_mut(&key) {
+                let before = Links::of(node);
+                node.join(delta.state, scope)?;
                 price(node, sources);
-                let after = Links::of(&node.state);
-                if sources.assume_partial_writes
-                    || before.parent != after.parent && !before.parent.is_empty()
-                {
+                let is_moved = before.parent != node.parent();
+                if sources.assume_partial_writes || is_moved && before.parent.is_some() {
                     touched.rewired.insert(key);
                 }
-                if sources.assume_partial_writes || before != after {
+                if sources.assume_partial_writes || before != Links::of(node) {
                     touched.frontier.insert(key);
                 }
             } else {
@@ -52,8 +52,7 @@ impl Working {
                     Some(node) => node,
                     None => Node::unknown(delta.scope, delta.run_id),
                 };
-                node.state.join(*delta.state);
-                node.snapshot = Snapshot::of(&node.state)?;
+                node.join(delta.state, scope)?;
                 if node.state.is_unseen() {
                     self.absent.insert(key);
                     self.unseen.insert(key, node);
@@ -63,9 +62,12 @@ impl Working {
                 node.totals = node.own_totals();
                 self.absent.remove(&key);
                 touched.frontier.insert(key);
-                self.nodes.nodes.insert(key, node);
+                nodes.insert(key, node);
             }
-            self.link(key);
+            // A run is added when it is loaded and again when it is touched; readers deduplicate.
+            if let Some(parent) = nodes.get(&key).and_then(Node::parent) {
+                self.children.entry(parent).or_default().push(key);
+            }
         }
         Ok(touched)
     }
@@ -99,39 +101,27 @@ impl Working {
         }
         Ok(())
     }
-
-    pub(super) fn link(&mut self, key: RunKey) {
-        let Some(parent) = self
-            .nodes
-            .get(key)
-            .and_then(|node| self.nodes.parent_of(node))
-        else {
-            return;
-        };
-        // A run is added when it is loaded and again when it is touched; readers deduplicate.
-        self.children.entry(parent).or_default().push(key);
-    }
 }
 
 fn price(node: &mut Node, sources: Sources<'_>) {
-    node.cost = OwnCost::of(&node.state, sources.prices);
+    node.set_cost(OwnCost::of(&node.state, sources.prices));
     sources.metrics.priced(node.cost.status);
 }
 
 /// The part of a run's state that its lineage and its descendants' lineage depend on.
 #[derive(PartialEq, Eq)]
 struct Links {
-    parent: String,
-    agent: String,
-    user_email: String,
+    parent: Option<RunKey>,
+    agent: Box<str>,
+    user_email: Box<str>,
 }
 
 impl Links {
-    fn of(state: &RunState) -> Self {
+    fn of(node: &Node) -> Self {
         Self {
-            parent: state.parent_run_id().to_owned(),
-            agent: state.own_agent().to_owned(),
-            user_email: state.own_user_email().to_owned(),
+            parent: node.parent(),
+            agent: node.state.own_agent().into(),
+            user_email: node.state.own_user_email().into(),
         }
     }
 }

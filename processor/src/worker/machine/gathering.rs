@@ -178,6 +178,9 @@ mod tests {
         let (_, if_none) = waits(Duration::from_millis(50));
         assert_eq!(if_none, Duration::from_millis(150));
         let (deadline, if_none) = waits(Duration::ZERO);
-        assert_eq!((deadline, if_none), (SETTINGS.batch_wait, SETTINGS.batch_wait));
+        assert_eq!(
+            (deadline, if_none),
+            (SETTINGS.batch_wait, SETTINGS.batch_wait)
+        );
     }
 }

@@ -15,21 +15,21 @@ use tokio::net::TcpStream;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server and the credential.
-pub(super) struct Target {
+pub(crate) struct Target {
     address: String,
     host: HeaderValue,
     base: String,
     authorization: HeaderValue,
 }
 
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) retry_after: Option<Duration>,
-    pub(super) body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) body: Bytes,
 }
 
 impl Target {
-    pub(super) fn new(url: &str, key: &str) -> anyhow::Result<Self> {
+    pub(crate) fn new(url: &str, key: &str) -> anyhow::Result<Self> {
         let uri: Uri = url.parse().with_context(|| format!("--url {url:?}"))?;
         let Some(host) = uri.host() else {
             bail!("--url {url:?} names no host")
@@ -51,20 +51,20 @@ impl Target {
 }
 
 #[derive(Default)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl Connection {
-    pub(super) async fn get(&mut self, target: &Target, path: &str) -> anyhow::Result<Answer> {
+    pub(crate) async fn get(&mut self, target: &Target, path: &str) -> anyhow::Result<Answer> {
         self.send(target, Method::GET, path, Bytes::new()).await
     }
 
-    pub(super) async fn report(&mut self, target: &Target, body: Bytes) -> anyhow::Result<Answer> {
+    pub(crate) async fn report(&mut self, target: &Target, body: Bytes) -> anyhow::Result<Answer> {
         self.send(target, Method::POST, "/api/report", body).await
     }
 
-    pub(super) async fn put(
+    pub(crate) async fn put(
         &mut self,
         target: &Target,
         path: &str,
@@ -73,7 +73,7 @@ impl Connection {
         self.send(target, Method::PUT, path, body).await
     }
 
-    pub(super) async fn start(
+    pub(crate) async fn start(
         &mut self,
         target: &Target,
         path: &str,
