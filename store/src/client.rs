@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::StoreError;
 use crate::metrics::Metrics;
+use crate::reads::runs::RecentPages;
 use crate::shares::{Holder, Share, ShareBounds, Shares};
 use cluster::{Cluster, ReplicaCount};
 use config::{Compression, StoreConfig};
@@ -40,6 +41,7 @@ pub struct Store {
     pub(crate) holder: Option<Arc<Holder>>,
     pub(crate) jobs: Arc<JobSignals>,
     pub(crate) losses: Arc<KnownLosses>,
+    pub(crate) recent_pages: Arc<RecentPages>,
     /// The table of a processor's look-ups and inserts of runs: `runs`, except in a rebuild.
     pub(crate) runs: &'static str,
     /// Deadline of inserts; see [`Store::with_deadline`].
@@ -115,6 +117,7 @@ impl Store {
             holder: None,
             jobs: Arc::default(),
             losses: Arc::default(),
+            recent_pages: Arc::default(),
             runs: "runs",
             until: None,
             server: Arc::default(),

@@ -31,7 +31,7 @@ impl Projects {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Text(String),
     Texts(Vec<String>),
@@ -40,7 +40,7 @@ pub(crate) enum Value {
 }
 
 /// Conditions that must all hold, with their values.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Conditions {
     sql: String,
     values: Vec<(String, Value)>,

@@ -10,6 +10,7 @@ mod by_value;
 mod export;
 mod keys;
 mod moved;
+mod recent_pages;
 mod row;
 mod tree;
 
@@ -31,6 +32,7 @@ use by_time::{Reach, Scan};
 use by_value::Rank;
 pub(crate) use keys::{Key, merged, seek};
 use moved::{Moved, PageToFill, by_run_index};
+pub(crate) use recent_pages::RecentPages;
 
 /// Upper bound on a count: beyond it the exact number is of no use.
 pub const COUNT_MAX: u64 = 10_000;
@@ -102,6 +104,10 @@ impl Store {
     ) -> Result<ListedRuns, StoreError> {
         let scope = scope(projects);
         let filter = conditions(&query.filter, now_ms);
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let is_first = cursor.is_none() && query.sort == Sort::StartedAtDesc;
+        let kind = (is_first && query.filter.to_ms.is_none())
+            .then(|| self.recent_pages.kind(&scope, &filter, limit + 1));
         let reach = Reach::of(&query.filter);
         let filter = filter.with(&start_bounds(&query.filter));
         let scan = Scan {
@@ -113,7 +119,6 @@ impl Store {
             from_ms: query.filter.from_ms,
             to_ms: query.filter.to_ms,
         };
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
         let after = cursor.map(|cursor| Key {
             started_at: cursor.started_at_ms,
             project_id: cursor.project_id.clone(),
@@ -123,7 +128,7 @@ impl Store {
         let since_ms = cursor.map_or(now_ms, |cursor| cursor.since_ms);
         let mut page = match query.sort {
             Sort::StartedAtDesc | Sort::StartedAtAsc => match after {
-                None => scan.page(self, None, limit + 1, &Moved::default()).await?,
+                None => scan.first_page(self, kind, limit + 1).await?,
                 Some(after) => {
                     // Nearly always nothing moved: the page is read without waiting for that.
                     let still = Moved::default();

@@ -317,6 +317,121 @@ async fn pages_hold_every_run_once_in_order_even_where_keys_tie() {
     }
 }
 
+/// A run of the model that pages are compared with.
+#[derive(Clone, Copy)]
+struct Known {
+    started_at: i64,
+    version: u64,
+    is_odd: bool,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_whole_whatever_earlier_pages_tell_about_it_p3() {
+    let store = database().await.unwrap();
+    let names: Vec<String> = (0..3000).map(|n| format!("run-{n:04}")).collect();
+    let mut runs: Vec<Known> = Vec::new();
+    let mut random = 7_u64;
+    let mut next = |below: usize| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) as usize % below
+    };
+    let mut now_ms = NOW_MS;
+    // Bursts and quiet times; runs that change, start earlier after all, or arrive days late.
+    for round in 0..24 {
+        now_ms += [500, 60_000, 4_000_000, 20][round % 4];
+        let mut rows = Vec::new();
+        let of = |name, known: Known| RunRow {
+            tags: if known.is_odd { vec!["odd"] } else { vec![] },
+            ..run("a", name, known.version, known.started_at)
+        };
+        for _ in 0..[3, 40, 400, 0][next(4)] {
+            let age_ms = [0, 30, 3000, 86_400_000 * 3][next(4)];
+            let new = Known {
+                started_at: now_ms - next(200) as i64 - age_ms,
+                version: 1,
+                is_odd: next(9) == 0,
+            };
+            if let Some(name) = names.get(runs.len()) {
+                rows.push(of(name, new));
+                runs.push(new);
+            }
+        }
+        for _ in 0..next(20).min(runs.len()) {
+            let at = next(runs.len());
+            let before = runs[at];
+            let now = Known {
+                version: before.version + 2,
+                is_odd: !before.is_odd,
+                started_at: before.started_at - [0, 70, 100_000][next(3)],
+            };
+            if now.started_at != before.started_at {
+                rows.push(RunRow {
+                    is_deleted: 1,
+                    ..of(
+                        &names[at],
+                        Known {
+                            version: before.version + 1,
+                            ..before
+                        },
+                    )
+                });
+            }
+            rows.push(of(&names[at], now));
+            runs[at] = now;
+        }
+        write(&store, &rows).await;
+        let from = (now_ms - 5000).to_string();
+        let queries: [&[(&str, &str)]; 6] = [
+            &[("limit", "40")],
+            &[("limit", "1")],
+            &[("limit", "40"), ("tags", "odd")],
+            &[("limit", "40"), ("tags", "unknown")],
+            &[("limit", "30"), ("from", &from)],
+            &[("limit", "30"), ("from", &from), ("tags", "odd")],
+        ];
+        // Twice: the second time, the page before it is the same one.
+        for pairs in queries.iter().chain(&queries) {
+            let query = ask(pairs);
+            let mut wanted: Vec<(i64, &str)> = runs
+                .iter()
+                .zip(&names)
+                .filter(|(known, _)| match &query.filter.tags[..] {
+                    [tag] => tag == "odd" && known.is_odd,
+                    _ => true,
+                })
+                .filter(|(known, _)| {
+                    query
+                        .filter
+                        .from_ms
+                        .is_none_or(|from| known.started_at >= from)
+                })
+                .map(|(known, name)| (-known.started_at, name.as_str()))
+                .collect();
+            wanted.sort_by(|left, right| (left.0, right.1).cmp(&(right.0, left.1)));
+            let page = store
+                .list_runs(&ours(), &query, None, now_ms)
+                .await
+                .unwrap();
+            let limit = query.limit as usize;
+            assert_eq!(
+                page.next.is_some(),
+                wanted.len() > limit,
+                "{round} {pairs:?}"
+            );
+            let found: Vec<&str> = page.runs.iter().map(|run| run.run_id.as_str()).collect();
+            let wanted: Vec<&str> = wanted
+                .into_iter()
+                .map(|(_, name)| name)
+                .take(limit)
+                .collect();
+            assert_eq!(found, wanted, "{round} {pairs:?}");
+        }
+    }
+    assert!(runs.len() > 1000, "{}", runs.len());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_start_moves_between_pages_is_neither_met_twice_nor_missed() {
     for sort in ["-started_at", "started_at"] {

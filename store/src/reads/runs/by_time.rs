@@ -7,8 +7,9 @@
 use schemas::filter::{Condition, RunFilter, Sort};
 use schemas::timestamp::UnixMs;
 
-use super::keys::{Key, Side, seek};
+use super::keys::{Key, Side, merged, seek};
 use super::moved::Moved;
+use super::recent_pages::{Kind, Range};
 use super::{Placed, RunRecord};
 use crate::client::Store;
 use crate::error::StoreError;
@@ -31,6 +32,9 @@ const REST: i64 = 2;
 /// With more candidates than this, their range is read instead of their keys: about where one query of the one kind
 /// costs as much as two of the other.
 const DENSE_KEYS: usize = 2_000;
+
+/// Rows that the one read of a page may read, unmerged ones and those beside the range in its granules included.
+const RANGE_ROWS_MAX: usize = 50_000;
 
 /// The parameters of one list.
 pub(super) struct Scan<'a> {
@@ -73,13 +77,23 @@ impl Reach {
 }
 
 /// How far the list has been read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Read {
+    #[default]
     Nothing,
     /// Everything on the near side of this time, inclusive if the far bound was inclusive.
     Until(UnixMs),
     /// Everything up to and including this key.
     Through(Key),
+}
+
+/// A page that is partly read.
+#[derive(Default)]
+struct Begun {
+    page: Vec<Placed>,
+    read: Read,
+    /// The first window, where earlier pages tell it.
+    first: Option<Range>,
 }
 
 impl Read {
@@ -97,6 +111,55 @@ impl Scan<'_> {
         self.sort != Sort::StartedAtAsc
     }
 
+    /// The first `need` runs, in order. Fewer mean that there are no more. Pages of one `kind` are read faster after
+    /// the first of them.
+    pub(super) async fn first_page(
+        &self,
+        store: &Store,
+        kind: Option<Kind>,
+        need: usize,
+    ) -> Result<Vec<Placed>, StoreError> {
+        let Some(kind) = kind else {
+            return self
+                .windows(store, Begun::default(), need, &Moved::default())
+                .await;
+        };
+        let mut begun = Begun {
+            first: store.recent_pages.range(kind, self.now_ms),
+            ..Begun::default()
+        };
+        let mut is_whole = false;
+        if let Some(Range {
+            far: Some(far),
+            is_short: true,
+        }) = begun.first.take_if(|range| range.is_short)
+        {
+            match self.newest(store, far, need).await {
+                Ok(rows) => {
+                    is_whole = self.from_ms.is_some_and(|from| far <= from);
+                    begun.page = rows.into_iter().map(Placed::where_it_is).collect();
+                    begun.read = Read::Until(far);
+                }
+                // The range has more rows than it had.
+                Err(StoreError::TooExpensive { .. }) => store.recent_pages.forget(kind),
+                Err(error) => return Err(error),
+            }
+        }
+        let page = match is_whole {
+            true => begun.page,
+            false => self.windows(store, begun, need, &Moved::default()).await?,
+        };
+        let last = page.last().filter(|_| page.len() >= need);
+        // What a bound cut off is not known.
+        if last.is_some() || self.from_ms.is_none() {
+            let last_ms = last.map(|last| last.at.started_at);
+            store
+                .recent_pages
+                .remember(kind, page.len(), last_ms, self.now_ms);
+        }
+        Ok(page)
+    }
+
     /// Up to `need` runs after `after`, in order. Fewer mean that there are no more.
     pub(super) async fn page(
         &self,
@@ -105,21 +168,47 @@ impl Scan<'_> {
         need: usize,
         moved: &Moved,
     ) -> Result<Vec<Placed>, StoreError> {
-        let mut page: Vec<Placed> = Vec::new();
-        let mut read = after.map_or(Read::Nothing, Read::Through);
+        let begun = Begun {
+            read: after.map_or(Read::Nothing, Read::Through),
+            ..Begun::default()
+        };
+        self.windows(store, begun, need, moved).await
+    }
+
+    /// The rest of a page.
+    async fn windows(
+        &self,
+        store: &Store,
+        begun: Begun,
+        need: usize,
+        moved: &Moved,
+    ) -> Result<Vec<Placed>, StoreError> {
+        let Begun {
+            mut page,
+            mut read,
+            mut first,
+        } = begun;
+        if page.len() >= need {
+            return Ok(page);
+        }
         let mut width = match self.reach {
             Reach::Most => FIRST_WINDOW_MS,
             Reach::Some => FIRST_FILTERED_WINDOW_MS,
             Reach::Few => FIRST_INDEXED_WINDOW_MS,
         };
-        let mut extent = None;
-        if !self.descending() && read.moment().is_none() {
+        let mut extent = store.recent_pages.extent();
+        if extent.is_none() && !self.descending() && read.moment().is_none() {
             extent = Some(store.extent().await?);
         }
         // Candidates of several windows are read merged together: that step costs more than finding them.
         let mut waiting: Vec<Key> = Vec::new();
         loop {
-            let far = self.far(&read, width, extent);
+            let far = match first.take() {
+                Some(range) => range
+                    .far
+                    .filter(|far| self.from_ms.is_none_or(|from| *far > from)),
+                None => self.far(&read, width, extent),
+            };
             let missing = need - page.len();
             let ask = (missing + missing / 16 + 2)
                 .saturating_sub(waiting.len())
@@ -192,6 +281,37 @@ impl Scan<'_> {
     }
 
     /// Keys of matching rows, best first, possibly with duplicates.
+    /// The newest `need` current rows that match and start at `far` or later, newest first, in one read.
+    ///
+    /// # Errors
+    /// [`StoreError::TooExpensive`] if the range has many rows.
+    async fn newest(
+        &self,
+        store: &Store,
+        far: UnixMs,
+        need: usize,
+    ) -> Result<Vec<RunRecord>, StoreError> {
+        let mut at = self.scope.clone();
+        let bound = "started_at >= fromUnixTimestamp64Milli({far:Int64}, 'UTC')";
+        at.and_with(bound, "far", time(far));
+        let sql = format!(
+            "SELECT {} FROM runs FINAL PREWHERE {} WHERE {} \
+             ORDER BY started_at DESC, project_id DESC, app_id DESC, run_id DESC LIMIT {{limit:UInt64}}",
+            RunRecord::list_columns(),
+            at.sql(),
+            self.filter.sql()
+        );
+        let query = self
+            .filter
+            .fill(at.fill(merged(seek(store.bounded_query(&sql)))));
+        query
+            .setting("max_rows_to_read", RANGE_ROWS_MAX.to_string())
+            .setting("max_threads", "1")
+            .param("limit", need)
+            .rows()
+            .await
+    }
+
     async fn candidates(
         &self,
         store: &Store,
@@ -252,8 +372,11 @@ impl Scan<'_> {
 impl Store {
     /// Start of the oldest and of the newest run, from the engine's metadata of its partitions.
     pub(super) async fn extent(&self) -> Result<(UnixMs, UnixMs), StoreError> {
-        self.bounded_query("SELECT min(started_at), max(started_at) FROM runs")
+        let extent = self
+            .bounded_query("SELECT min(started_at), max(started_at) FROM runs")
             .one()
-            .await
+            .await?;
+        self.recent_pages.remember_extent(extent);
+        Ok(extent)
     }
 }
