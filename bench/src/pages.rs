@@ -53,8 +53,11 @@ const TAGS: [&[&str]; 5] = [
     &[],
 ];
 
+/// Parameters of a query and their values.
+type Pairs = &'static [(&'static str, &'static str)];
+
 /// A query, and the goal for its median in milliseconds.
-const QUESTIONS: &[(&str, f64, &[(&str, &str)])] = &[
+const QUESTIONS: &[(&str, f64, Pairs)] = &[
     ("newest 50", 10.0, &[]),
     ("newest 1", 10.0, &[("limit", "1")]),
     ("one app", 10.0, &[("app_id", "app-{20}")]),
@@ -290,7 +293,7 @@ fn run_events(
         "timestamp": Timestamp::from_ms(end_ms).to_string(),
         "output": format!("the answer to the question is {:x} because of the long history of such things {:x}", rng.random::<u64>(), rng.random::<u64>()),
     });
-    if number % RUNS_PER_TREE != 0 {
+    if !number.is_multiple_of(RUNS_PER_TREE) {
         start["parent_run_id"] = root.into();
     }
     if kind == "llm" {

@@ -3,9 +3,11 @@
 mod cost;
 mod key;
 mod node;
+mod row;
 mod snapshot;
 
 pub use cost::OwnCost;
 pub use key::{BuildKeyHasher, KeyMap, KeySet, RunKey, Scope};
 pub use node::{Node, Nodes};
+pub use row::{RunToStore, rows};
 pub use snapshot::{HotRun, Resolved, RunTotals, Snapshot, nothing};

@@ -9,6 +9,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::dead_letter::Poison;
 use crate::error::ProcessorError;
+use crate::run;
 use crate::tables::Rows;
 
 pub mod again;
@@ -76,7 +77,7 @@ pub async fn store(
         ..Rows::default()
     };
     for (node, scope) in working.changed() {
-        let rows = rows::run(node, scope, now_ms);
+        let rows = run::rows(node, scope, now_ms);
         // A run that moved to another parent took its totals with it. Once that is stored, the previous parent is no
         // longer known, so the other rows are stored first.
         if working.is_rewired(node) {

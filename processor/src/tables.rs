@@ -9,8 +9,7 @@ use store::reads::states::{Child, ChildPage, ChildSum, StoredRun};
 use store::tables::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow};
 use store::{Store, StoreError};
 
-use crate::run::Scope;
-use crate::step::rows::RunToStore;
+use crate::run::{RunToStore, Scope};
 
 mod retrying;
 

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::StoreError;
 use crate::metrics::Metrics;
-use crate::reads::runs::RecentPages;
+use crate::recent_pages::RecentPages;
 use crate::shares::{Holder, Share, ShareBounds, Shares};
 use cluster::{Cluster, ReplicaCount};
 use config::{Compression, StoreConfig};

@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`error`], [`metrics`] | the crate's errors and metrics |
 //! | [`shares`] | permits that tenants share |
+//! | [`recent_pages`] | what earlier first pages tell about the next one |
 //! | [`client`] | the connection: settings, replicas, clusters, bounded reads |
 //! | [`engine`] | the embedded engine as a child process |
 //! | [`tables`] | migrations, and the rows as they are written |
@@ -45,6 +46,7 @@ pub mod metrics;
 pub mod platform;
 pub mod prices;
 pub mod reads;
+mod recent_pages;
 pub mod shares;
 pub mod tables;
 pub mod testing;

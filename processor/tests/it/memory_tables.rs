@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use processor::run::RunToStore;
 use processor::run::Scope;
-use processor::step::rows::RunToStore;
 use processor::{Rows, Tables};
 use schemas::fold::Totals;
 use serde_json::{Value, json};

@@ -10,7 +10,6 @@ mod by_value;
 mod export;
 mod keys;
 mod moved;
-mod recent_pages;
 mod row;
 mod tree;
 
@@ -32,7 +31,6 @@ use by_time::{Reach, Scan};
 use by_value::Rank;
 pub(crate) use keys::{Key, merged, seek};
 use moved::{Moved, PageToFill, by_run_index};
-pub(crate) use recent_pages::RecentPages;
 
 /// Upper bound on a count: beyond it the exact number is of no use.
 pub const COUNT_MAX: u64 = 10_000;

@@ -9,12 +9,11 @@ use schemas::timestamp::UnixMs;
 
 use super::keys::{Key, Side, merged, seek};
 use super::moved::Moved;
-use super::recent_pages::{Kind, Range};
 use super::{Placed, RunRecord};
 use crate::client::Store;
 use crate::error::StoreError;
-use crate::reads::filter_sql::is_start;
-use crate::reads::filter_sql::{Conditions, time};
+use crate::reads::filter_sql::{Conditions, is_start, time};
+use crate::recent_pages::{Kind, Range};
 
 const MINUTE_MS: i64 = 60_000;
 /// First window of a list without a filter: on a busy server it contains a page, and finding it empty is cheap.

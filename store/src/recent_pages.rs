@@ -4,14 +4,12 @@
 //! page of a kind is one read of its range instead of a search for its keys first. What is remembered is never an
 //! answer: whatever it says, a page is complete, and where it is wrong the page takes a read more.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use moka::sync::Cache;
 use schemas::timestamp::UnixMs;
-
-use crate::reads::filter_sql::Conditions;
 
 /// Runs in a range that is read merged at once: 2,000 take as long as finding the keys of a page and reading those.
 const RANGE_RUNS: f64 = 2000.0;
@@ -42,7 +40,7 @@ struct Page {
 
 /// The kind of a page: those with equal conditions and of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     page: u64,
     /// Pages of the same scope without a filter, of any length.
     everything: u64,
@@ -52,11 +50,11 @@ pub(super) struct Kind {
 
 /// The first range to read for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(crate) struct Range {
     /// Its far end; `None` for everything.
-    pub(super) far: Option<UnixMs>,
+    pub(crate) far: Option<UnixMs>,
     /// Whether it holds few runs, matching or not.
-    pub(super) is_short: bool,
+    pub(crate) is_short: bool,
 }
 
 impl Default for RecentPages {
@@ -74,17 +72,20 @@ impl Default for RecentPages {
 
 impl RecentPages {
     /// The kind of first pages with this scope and filter, bounds on the start apart.
-    pub(super) fn kind(&self, scope: &Conditions, filter: &Conditions, need: usize) -> Kind {
+    pub(crate) fn kind<C>(&self, scope: &C, filter: &C, need: usize) -> Kind
+    where
+        C: Hash + Default + PartialEq,
+    {
         Kind {
             page: self.hasher.hash_one((scope, filter, need)),
             everything: self.hasher.hash_one(scope),
             need,
-            is_filtered: *filter != Conditions::default(),
+            is_filtered: *filter != C::default(),
         }
     }
 
     /// The range to begin with, if pages of this kind were read before.
-    pub(super) fn range(&self, kind: Kind, now_ms: UnixMs) -> Option<Range> {
+    pub(crate) fn range(&self, kind: Kind, now_ms: UnixMs) -> Option<Range> {
         let page = self.pages.get(&kind.page)?;
         let Some(last_ms) = page.last_ms else {
             return Some(Range {
@@ -108,7 +109,7 @@ impl RecentPages {
     }
 
     /// Remembers a page that was read at `now_ms`; `last_ms` is the start of its last run, if there are more.
-    pub(super) fn remember(
+    pub(crate) fn remember(
         &self,
         kind: Kind,
         runs: usize,
@@ -127,19 +128,19 @@ impl RecentPages {
     }
 
     /// Forgets a kind whose range was too large.
-    pub(super) fn forget(&self, kind: Kind) {
+    pub(crate) fn forget(&self, kind: Kind) {
         self.pages.invalidate(&kind.page);
         self.pages.invalidate(&kind.everything);
     }
 
     /// Starts of the oldest and the newest run, as they were some seconds ago.
-    pub(super) fn extent(&self) -> Option<(UnixMs, UnixMs)> {
+    pub(crate) fn extent(&self) -> Option<(UnixMs, UnixMs)> {
         let kept = *self.extent.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, extent) = kept?;
         (at.elapsed() < EXTENT_KEPT).then_some(extent)
     }
 
-    pub(super) fn remember_extent(&self, extent: (UnixMs, UnixMs)) {
+    pub(crate) fn remember_extent(&self, extent: (UnixMs, UnixMs)) {
         let mut kept = self.extent.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = Some((Instant::now(), extent));
     }
@@ -164,17 +165,13 @@ mod tests {
     use super::*;
 
     const NOW: UnixMs = 1_800_000_000_000;
-
-    fn filtered() -> Conditions {
-        let mut filter = Conditions::default();
-        filter.and("status = 'error'");
-        filter
-    }
+    const NONE: &str = "";
+    const ERRORS: &str = "status = 'error'";
 
     #[test]
     fn the_next_page_is_read_from_where_the_last_one_ended() {
         let pages = RecentPages::default();
-        let all = pages.kind(&Conditions::default(), &Conditions::default(), 51);
+        let all = pages.kind(&NONE, &NONE, 51);
         assert_eq!(pages.range(all, NOW), None);
         pages.remember(all, 51, Some(NOW - 10_000), NOW);
         let range = |far, is_short| Some(Range { far, is_short });
@@ -190,8 +187,8 @@ mod tests {
     #[test]
     fn a_filter_that_finds_little_is_searched_for_keys_first() {
         let pages = RecentPages::default();
-        let all = pages.kind(&Conditions::default(), &Conditions::default(), 51);
-        let errors = pages.kind(&Conditions::default(), &filtered(), 51);
+        let all = pages.kind(&NONE, &NONE, 51);
+        let errors = pages.kind(&NONE, &ERRORS, 51);
         pages.remember(errors, 51, Some(NOW - 300_000), NOW);
         let range = |is_short| {
             Some(Range {
@@ -217,13 +214,12 @@ mod tests {
     #[test]
     fn pages_of_other_scopes_filters_and_lengths_say_nothing() {
         let pages = RecentPages::default();
-        let none = Conditions::default();
-        let kind = pages.kind(&none, &none, 51);
+        let kind = pages.kind(&NONE, &NONE, 51);
         pages.remember(kind, 51, Some(NOW - 10), NOW);
         for other in [
-            pages.kind(&filtered(), &none, 51),
-            pages.kind(&none, &filtered(), 51),
-            pages.kind(&none, &none, 2),
+            pages.kind(&ERRORS, &NONE, 51),
+            pages.kind(&NONE, &ERRORS, 51),
+            pages.kind(&NONE, &NONE, 2),
         ] {
             assert_eq!(pages.range(other, NOW), None);
         }
