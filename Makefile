@@ -219,8 +219,8 @@ build-bench: web
 	cargo build --locked --release --package spindle --package bench --bins
 
 BENCH_FLAGS ?=
-bench: engine build-bench ## A release server of its own and the load generator against it; docs/guide/benchmark.md says what the numbers mean.
-	bench/standalone.sh $(BENCH_FLAGS)
+bench: engine build-bench ## Every goal for speed and memory, measured on release servers of its own and printed beside the goal.
+	target/release/spindle-bench goals --json target/goals.json $(BENCH_FLAGS)
 
 BENCH_QUEUED ?= 10000000
 bench-distributed: engine kafka-jars build-bench ## The log over Kafka beside the embedded one, and a processor that catches up.

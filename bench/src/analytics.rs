@@ -14,7 +14,7 @@ use store::reads::current::Scope;
 use store::reads::filter_sql::Projects;
 use store::reads::usage::Grouping;
 
-use crate::round::Quantiles;
+use crate::round::{Line, Quantiles};
 use crate::runs_table::{RunsTable, RunsTableArgs};
 
 /// Repetitions of each query.
@@ -23,18 +23,19 @@ const ROUNDS: usize = 20;
 const REWRITE: &str = "INSERT INTO runs SELECT * REPLACE(version + 2000000000 AS version, cost + 1 AS cost) FROM runs \
     WHERE cityHash64(run_id) % 20 = 0";
 
-/// Prints a line for each query, and changes the table in between.
-pub(crate) async fn run(args: RunsTableArgs) -> anyhow::Result<()> {
+/// Prints a line for each query, and changes the table in between. Gives the totals.
+pub(crate) async fn run(args: RunsTableArgs) -> anyhow::Result<Vec<Line>> {
     let table = RunsTable::open(args).await?;
     println!("{:60} {:>8} {:>8}", "ms", "p50", "p95");
-    totals(&table, "each run written once").await?;
+    let mut lines = totals(&table, "each run written once").await?;
     execute(&table, "SYSTEM STOP MERGES runs").await?;
     execute(&table, REWRITE).await?;
-    totals(&table, "a twentieth written again").await?;
+    lines.extend(totals(&table, "a twentieth written again").await?);
     execute(&table, "SYSTEM START MERGES runs").await?;
     searches(&table, "scanned").await?;
     index(&table).await?;
-    searches(&table, "indexed").await
+    searches(&table, "indexed").await?;
+    Ok(lines)
 }
 
 async fn execute(table: &RunsTable, sql: &str) -> anyhow::Result<()> {
@@ -49,13 +50,14 @@ async fn execute(table: &RunsTable, sql: &str) -> anyhow::Result<()> {
     Ok(statement.execute().await?)
 }
 
-fn print(name: &str, times: Vec<Duration>) {
-    let Quantiles { p50, p95 } = Quantiles::of(times);
-    println!("{name:60} {p50:8.0} {p95:8.0}");
+fn print(name: String, times: Vec<Duration>) -> Line {
+    let first = Quantiles::of(times);
+    println!("{name:60} {:8.0} {:8.0}", first.p50, first.p95);
+    Line { name, first }
 }
 
 /// Every total over thirty days, which is the whole table.
-async fn totals(table: &RunsTable, state: &str) -> anyhow::Result<()> {
+async fn totals(table: &RunsTable, state: &str) -> anyhow::Result<Vec<Line>> {
     let (store, now_ms) = (&table.engine.store, table.now_ms + 1);
     let projects = Projects::Only(vec!["default".to_owned()]);
     let question = Question::from_pairs([], &[], now_ms).map_err(|error| anyhow!(error.message))?;
@@ -77,17 +79,16 @@ async fn totals(table: &RunsTable, state: &str) -> anyhow::Result<()> {
             facets.push(timed(store.facets(scope)).await?);
         }
     }
-    for (name, times) in [
+    let measured = [
         ("costs by day and model", costs),
         ("models", models),
         ("agents", agents),
         ("errors", errors),
         ("users, 100,000 of them", users),
         ("facets, eight of them", facets),
-    ] {
-        print(&format!("{name}, {state}"), times);
-    }
-    Ok(())
+    ];
+    let lines = measured.map(|(name, times)| print(format!("{name}, {state}"), times));
+    Ok(lines.into())
 }
 
 /// Searches among the newest million runs and among all.
@@ -104,7 +105,7 @@ async fn searches(table: &RunsTable, state: &str) -> anyhow::Result<()> {
             for _ in 0..ROUNDS {
                 times.push(search(table, text, days).await?);
             }
-            print(&format!("search, {reach}: {name}, {state}"), times);
+            print(format!("search, {reach}: {name}, {state}"), times);
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Longest wait for one response: longer than the server's own longest.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -57,11 +58,12 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) async fn get(&mut self, target: &Target, path: &str) -> anyhow::Result<Answer> {
-        self.send(target, Method::GET, path, Bytes::new()).await
+        self.send(target, Method::GET, path, (JSON, Bytes::new()))
+            .await
     }
 
     pub(crate) async fn report(&mut self, target: &Target, body: Bytes) -> anyhow::Result<Answer> {
-        self.send(target, Method::POST, "/api/report", body).await
+        self.post(target, "/api/report", JSON, body).await
     }
 
     pub(crate) async fn put(
@@ -70,7 +72,7 @@ impl Connection {
         path: &str,
         body: Bytes,
     ) -> anyhow::Result<Answer> {
-        self.send(target, Method::PUT, path, body).await
+        self.send(target, Method::PUT, path, (JSON, body)).await
     }
 
     pub(crate) async fn start(
@@ -79,7 +81,18 @@ impl Connection {
         path: &str,
         body: Bytes,
     ) -> anyhow::Result<Answer> {
-        self.send(target, Method::POST, path, body).await
+        self.post(target, path, JSON, body).await
+    }
+
+    pub(crate) async fn post(
+        &mut self,
+        target: &Target,
+        path: &str,
+        media_type: HeaderValue,
+        body: Bytes,
+    ) -> anyhow::Result<Answer> {
+        self.send(target, Method::POST, path, (media_type, body))
+            .await
     }
 
     /// After an error the next call opens a new connection.
@@ -88,14 +101,14 @@ impl Connection {
         target: &Target,
         method: Method,
         path: &str,
-        body: Bytes,
+        (media_type, body): (HeaderValue, Bytes),
     ) -> anyhow::Result<Answer> {
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", target.base))
             .header(HOST, &target.host)
             .header(AUTHORIZATION, &target.authorization)
-            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_TYPE, media_type)
             // Required where processes are started, ignored elsewhere.
             .header("svc-platform", "bench")
             .body(Full::new(body))?;

@@ -63,7 +63,8 @@ struct Inserted {
     runs: AtomicU64,
 }
 
-pub(crate) async fn run(args: InsertArgs) -> anyhow::Result<()> {
+/// Prints what was measured, and gives events per second.
+pub(crate) async fn run(args: InsertArgs) -> anyhow::Result<f64> {
     let folder = temporary_folder(args.temp_dir.clone())?;
     let BenchEngine {
         engine,
@@ -123,7 +124,7 @@ pub(crate) async fn run(args: InsertArgs) -> anyhow::Result<()> {
         on_disk as f64 / events as f64,
         resident_mib(engine_id),
     );
-    Ok(())
+    Ok(events as f64 / took)
 }
 
 struct Writer {

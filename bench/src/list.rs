@@ -8,14 +8,14 @@ use schemas::filter::RunQuery;
 use store::reads::filter_sql::Projects;
 use store::{Store, StoreError};
 
-use crate::round::{Quantiles, long_ago, parameters};
+use crate::round::{Line, Quantiles, long_ago, parameters};
 use crate::runs_table::{RunsTable, RunsTableArgs};
 
 /// Pages per query, each with other values.
 const ROUNDS: usize = 60;
 
-/// Prints a line for each query.
-pub(crate) async fn run(args: RunsTableArgs) -> anyhow::Result<()> {
+/// Prints a line for each query; gives the first pages and the deep ones.
+pub(crate) async fn run(args: RunsTableArgs) -> anyhow::Result<Vec<Line>> {
     let table = RunsTable::open(args).await?;
     measure(&table.engine.store, table.now_ms).await
 }
@@ -99,7 +99,8 @@ const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
     ("most tokens", &[("sort", "-total_tokens")]),
 ];
 
-async fn measure(store: &Store, now_ms: i64) -> anyhow::Result<()> {
+async fn measure(store: &Store, now_ms: i64) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
     println!(
         "{:34} {:>9} {:>9} {:>9} {:>9}   in one app {:>8} {:>8}",
         "ms", "p50", "p95", "deep p50", "deep p95", "p50", "p95"
@@ -136,8 +137,13 @@ async fn measure(store: &Store, now_ms: i64) -> anyhow::Result<()> {
             "{name:34} {:9.1} {:9.1} {:9.1} {:9.1}              {:8.1} {:8.1}",
             first.p50, first.p95, deep.p50, deep.p95, app.p50, app.p95
         );
+        let line = |name: String, first| Line { name, first };
+        lines.push(line((*name).to_owned(), first));
+        lines.push(line(format!("{name}, deep"), deep));
+        lines.push(line(format!("{name}, in one app"), app));
     }
-    Ok(())
+    lines.retain(|line| !line.first.p50.is_nan());
+    Ok(lines)
 }
 
 fn query_of(pairs: &[(String, String)]) -> anyhow::Result<RunQuery> {

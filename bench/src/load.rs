@@ -8,6 +8,7 @@ mod batches;
 mod generator;
 mod report;
 mod server_metrics;
+mod spans;
 mod starts;
 #[cfg(test)]
 mod tests;
@@ -17,13 +18,15 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Args;
 
 use crate::connection::Target;
-use generator::{Counters, Load};
-use report::{Percentiles, Report, Stored};
+use generator::{Content, Counters, Load};
+pub(crate) use report::Report;
+use report::{Percentiles, Stored};
 use server_metrics::ServerCounts;
+pub(crate) use spans::EVENTS_PER_SPAN;
 use starts::Starts;
 use visibility::Sampler;
 
@@ -93,6 +96,10 @@ pub(crate) struct LoadArgs {
     /// Time between two runs whose way to the list is timed; `0s` times none
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = humantime::parse_duration)]
     sample_every: Duration,
+    /// Sends spans to `/v1/traces` instead of events, as many as events would be and twice as large: a span is the start
+    /// and the end of a run, so the counts of the result are of events still
+    #[arg(long, conflicts_with = "starts")]
+    spans: bool,
     /// Waits until everything accepted is stored, and fails if it is not
     #[arg(long)]
     verify: bool,
@@ -119,6 +126,16 @@ pub(crate) async fn run(args: LoadArgs) -> anyhow::Result<()> {
         };
         return starts.run(args.json).await;
     }
+    let report = measure(&args).await?;
+    report.print(args.json)?;
+    if args.verify {
+        report.verify()?;
+    }
+    Ok(())
+}
+
+/// Sends the load and waits as requested.
+pub(crate) async fn measure(args: &LoadArgs) -> anyhow::Result<Report> {
     ensure!(!args.key.is_empty(), "an API key is needed: --key");
     ensure!(
         args.batch_size as usize * args.event_bytes as usize <= 1 << 30,
@@ -139,10 +156,11 @@ pub(crate) async fn run(args: LoadArgs) -> anyhow::Result<()> {
     let load = Load {
         target: Arc::clone(&target),
         counters: Arc::clone(&counters),
+        content: content(args)?,
         batch_size: args.batch_size as usize,
         event_bytes: args.event_bytes as usize,
         apps: args.apps,
-        pause: pause(&args),
+        pause: pause(args),
         connections: args.connections,
         duration: args.duration,
     };
@@ -162,9 +180,9 @@ pub(crate) async fn run(args: LoadArgs) -> anyhow::Result<()> {
         Some(sampler) => sampler.finish(patience).await.map(Some),
         None => Ok(None),
     };
-    let seen = visibility.as_ref().ok().and_then(Option::as_ref);
-
-    let report = Report {
+    let stored = needed("stored events", args.verify, stored.map(Some))?;
+    let seen = needed("the time to the list", args.verify, visibility)?;
+    Ok(Report {
         url: args.url.clone(),
         batch_size: args.batch_size,
         event_bytes: outcome.event_bytes,
@@ -180,37 +198,40 @@ pub(crate) async fn run(args: LoadArgs) -> anyhow::Result<()> {
         answer_ms: Percentiles::of_us(&outcome.latency_us),
         statuses: outcome.statuses,
         connection_errors: outcome.connection_errors,
-        stored: stored.as_ref().ok().cloned(),
-        visible_ms: seen.map(|seen| Percentiles::of_us(&seen.latency_us)),
-        visible_samples: seen.map_or(0, |seen| seen.latency_us.len()),
+        stored,
+        visible_ms: seen
+            .as_ref()
+            .map(|seen| Percentiles::of_us(&seen.latency_us)),
+        visible_samples: seen.as_ref().map_or(0, |seen| seen.latency_us.len()),
         unseen_samples: seen.map_or(0, |seen| seen.unseen),
-    };
-    report.print(args.json)?;
-    if args.verify {
-        let stored = stored.context("--verify")?;
-        visibility.context("--verify")?;
-        if !stored.is_complete {
-            bail!(
-                "--verify: {} events were accepted and {} stored",
-                outcome.accepted,
-                stored.events
-            );
+    })
+}
+
+/// With `--verify` an error; otherwise what could not be measured is left out of the result.
+fn needed<T>(
+    what: &str,
+    verify: bool,
+    measured: anyhow::Result<Option<T>>,
+) -> anyhow::Result<Option<T>> {
+    match measured {
+        Err(error) if !verify => {
+            eprintln!("{what}: not measured: {error:#}");
+            Ok(None)
         }
-        if report.unseen_samples > 0 {
-            bail!(
-                "--verify: {} sampled runs never came into the list",
-                report.unseen_samples
-            );
-        }
-        return Ok(());
+        measured => measured.context("--verify"),
     }
-    if let Err(error) = stored {
-        eprintln!("stored events were not measured: {error:#}");
+}
+
+fn content(args: &LoadArgs) -> anyhow::Result<Content> {
+    if !args.spans {
+        return Ok(Content::Events);
     }
-    if let Err(error) = visibility {
-        eprintln!("the time to the list was not measured: {error:#}");
-    }
-    Ok(())
+    let most = spans::SPANS_AT_MOST;
+    ensure!(
+        args.batch_size <= most,
+        "--batch-size: at most {most} spans"
+    );
+    Ok(Content::Spans)
 }
 
 /// Interval between two batches of one connection.

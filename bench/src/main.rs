@@ -14,6 +14,7 @@ mod connection;
 mod engine;
 mod export;
 mod fold;
+mod goals;
 mod insert;
 mod list;
 mod load;
@@ -38,6 +39,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Every goal for speed and memory, measured and beside the goal
+    Goals(goals::GoalsArgs),
     /// Sends events to a running server and measures answers, storing and visibility
     Load(load::LoadArgs),
     /// Run list: pages by filter over a table of many runs
@@ -86,16 +89,17 @@ fn main() -> anyhow::Result<()> {
 
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Goals(args) => goals::run(args).await,
         Command::Load(args) => load::run(args).await,
-        Command::List(args) => list::run(args).await,
-        Command::Pages(args) => pages::run(args).await,
-        Command::Analytics(args) => analytics::run(args).await,
-        Command::Thread(args) => thread::run(args).await,
+        Command::List(args) => list::run(args).await.map(drop),
+        Command::Pages(args) => pages::run(args).await.map(drop),
+        Command::Analytics(args) => analytics::run(args).await.map(drop),
+        Command::Thread(args) => thread::run(args).await.map(drop),
         Command::Export(args) => export::run(args).await,
-        Command::Insert(args) => insert::run(args).await,
+        Command::Insert(args) => insert::run(args).await.map(drop),
         Command::Lookup(args) => lookup::run(args).await,
         Command::Append(args) => append::run(args).await,
-        Command::Recalculate(args) => recalculate::run(args).await,
+        Command::Recalculate(args) => recalculate::run(args).await.map(drop),
         Command::Engine | Command::Fold(_) | Command::Price => Ok(()),
     }
 }

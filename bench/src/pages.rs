@@ -130,16 +130,17 @@ pub(crate) struct PagesArgs {
     json: bool,
 }
 
+/// JSON names are stable.
 #[derive(Serialize)]
-struct Measured {
-    query: &'static str,
-    p50_ms: f64,
-    p95_ms: f64,
-    goal_p50_ms: f64,
+pub(crate) struct Measured {
+    pub(crate) query: &'static str,
+    pub(crate) p50_ms: f64,
+    pub(crate) p95_ms: f64,
+    pub(crate) goal_p50_ms: f64,
 }
 
-/// Fills the server, then prints a line for each query.
-pub(crate) async fn run(args: PagesArgs) -> anyhow::Result<()> {
+/// Fills the server, then prints a line for each query; gives the lines.
+pub(crate) async fn run(args: PagesArgs) -> anyhow::Result<Vec<Measured>> {
     let target = Target::new(&args.url, &args.key)?;
     let now_ms = chrono::Utc::now().timestamp_millis();
     if args.runs > 0 {
@@ -154,10 +155,10 @@ pub(crate) async fn run(args: PagesArgs) -> anyhow::Result<()> {
     let measured = measure(&target, args.rounds, now_ms).await?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&measured)?);
-        return Ok(());
+        return Ok(measured);
     }
     println!("{:24} {:>8} {:>8} {:>8}", "ms", "p50", "p95", "goal");
-    for line in measured {
+    for line in &measured {
         let missed = if line.p50_ms > line.goal_p50_ms {
             " missed"
         } else {
@@ -168,7 +169,7 @@ pub(crate) async fn run(args: PagesArgs) -> anyhow::Result<()> {
             line.query, line.p50_ms, line.p95_ms, line.goal_p50_ms
         );
     }
-    Ok(())
+    Ok(measured)
 }
 
 /// Every query in turn, round by round, so that all of them meet the same state of the table.

@@ -1,5 +1,11 @@
 //! CPU time and memory of processes, from `/proc` (Linux).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
 /// User and system time of a process, all its threads; 0 if it cannot be read.
 pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -28,6 +34,39 @@ pub(crate) fn thread_cpu_seconds() -> f64 {
 /// Resident memory of a process, in units of 2^20 bytes.
 pub(crate) fn resident_mib(pid: u32) -> u64 {
     field(&format!("/proc/{pid}/status"), "VmRSS:") / 1024
+}
+
+/// The most memory that some processes had together, read every tenth of a second until it is dropped.
+pub(crate) struct PeakMemory {
+    peak_mib: Arc<AtomicU64>,
+    reader: JoinHandle<()>,
+}
+
+impl PeakMemory {
+    pub(crate) fn watch(pids: impl IntoIterator<Item = Option<u32>>) -> Self {
+        let pids: Vec<u32> = pids.into_iter().flatten().collect();
+        let peak_mib = Arc::new(AtomicU64::new(0));
+        let peak = Arc::clone(&peak_mib);
+        let reader = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(Duration::from_millis(100));
+            loop {
+                ticks.tick().await;
+                let resident = pids.iter().map(|pid| resident_mib(*pid)).sum();
+                peak.fetch_max(resident, Ordering::Relaxed);
+            }
+        });
+        Self { peak_mib, reader }
+    }
+
+    pub(crate) fn peak_mib(&self) -> u64 {
+        self.peak_mib.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for PeakMemory {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
 }
 
 /// High-water mark of this process's resident memory since [`reset_peak`], in units of 2^20 bytes.

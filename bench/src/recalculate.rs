@@ -25,6 +25,7 @@ use store::jobs::{Asked, JobKind, NewJob};
 use tokio::sync::watch;
 
 use crate::engine::{BenchEngine, temporary_folder};
+use crate::process::PeakMemory;
 
 const APPS: u64 = 20;
 const TREES_PER_RECORD: u64 = 250;
@@ -40,16 +41,29 @@ pub(crate) struct RecalculateArgs {
     temp_dir: Option<PathBuf>,
 }
 
-/// Stores the runs, runs the job twice, first as a dry run, and prints both times.
-pub(crate) async fn run(args: RecalculateArgs) -> anyhow::Result<()> {
+/// What a recalculation took.
+pub(crate) struct Recalculated {
+    pub(crate) seconds: f64,
+    /// Of this process, which is server and generator, and of the engine.
+    pub(crate) peak_mib: u64,
+}
+
+/// Stores the runs, runs the job twice, first as a dry run, and prints both times; gives the second.
+pub(crate) async fn run(args: RecalculateArgs) -> anyhow::Result<Recalculated> {
     let folder = temporary_folder(args.temp_dir)?;
     let engine = BenchEngine::start(&folder.path().join("engine")).await?;
     let log = EmbeddedConfig::new(folder.path().join("log"));
     let log: Arc<dyn Log> = Arc::new(EmbeddedLog::open(log, &Registry::new())?);
-    measure(engine.store.clone(), log, args.runs / 4).await
+    let engine_id = engine.engine.process_id();
+    let memory = PeakMemory::watch([Some(std::process::id()), engine_id]);
+    let seconds = measure(engine.store.clone(), log, args.runs / 4).await?;
+    Ok(Recalculated {
+        seconds,
+        peak_mib: memory.peak_mib(),
+    })
 }
 
-async fn measure(store: Store, log: Arc<dyn Log>, trees: u64) -> anyhow::Result<()> {
+async fn measure(store: Store, log: Arc<dyn Log>, trees: u64) -> anyhow::Result<f64> {
     let (prices, prices_now) = watch::channel(table(1_000_000_000));
     let barrier = Barrier::default();
     let dependencies = Dependencies {
@@ -86,6 +100,7 @@ async fn measure(store: Store, log: Arc<dyn Log>, trees: u64) -> anyhow::Result<
         retention_minute: None,
     });
     tokio::spawn(runner.run(stopped));
+    let mut seconds = 0.0;
     for parameters in ["{\"dry_run\":true}", "{\"dry_run\":false}"] {
         let started = Instant::now();
         let new = NewJob {
@@ -102,19 +117,16 @@ async fn measure(store: Store, log: Arc<dyn Log>, trees: u64) -> anyhow::Result<
                 continue;
             };
             if now.state.is_over() {
+                seconds = started.elapsed().as_secs_f64();
                 println!(
                     "{parameters}: {:?} after {:.1} s, {} calls read, {} changed, {}",
-                    now.state,
-                    started.elapsed().as_secs_f64(),
-                    now.done,
-                    now.changed,
-                    now.report
+                    now.state, seconds, now.done, now.changed, now.report
                 );
                 break;
             }
         }
     }
-    Ok(())
+    Ok(seconds)
 }
 
 fn table(units: i128) -> Arc<PriceTable> {

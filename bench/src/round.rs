@@ -39,7 +39,15 @@ pub(crate) fn long_ago(round: usize, now_ms: i64) -> i64 {
     now_ms - (1 + round as i64 * 7 % 25) * DAY_MS
 }
 
+/// What one query took.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// Of first pages.
+    pub(crate) first: Quantiles,
+}
+
 /// Median and 95th percentile, milliseconds; NaN without values.
+#[derive(Clone, Copy)]
 pub(crate) struct Quantiles {
     pub(crate) p50: f64,
     pub(crate) p95: f64,

@@ -18,7 +18,7 @@ use store::reads::threads::ThreadName;
 use store::{Store, StoreError};
 
 use crate::engine::BenchEngine;
-use crate::round::{Quantiles, long_ago, parameters};
+use crate::round::{Line, Quantiles, long_ago, parameters};
 
 #[derive(Args)]
 pub(crate) struct ThreadArgs {
@@ -97,8 +97,8 @@ const PROJECTS: [[&str; 6]; 5] = [
     ],
 ];
 
-/// Fills the tables if they are empty, and prints a line for each query.
-pub(crate) async fn run(args: ThreadArgs) -> anyhow::Result<()> {
+/// Fills the tables if they are empty, and prints a line for each query; gives them.
+pub(crate) async fn run(args: ThreadArgs) -> anyhow::Result<Vec<Line>> {
     let engine = BenchEngine::start(&args.folder).await?;
     fill(&engine.client).await?;
     measure(&engine.store).await
@@ -170,7 +170,8 @@ const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
     ("mixed", &[("limit", "1000")]),
 ];
 
-async fn measure(store: &Store) -> anyhow::Result<()> {
+async fn measure(store: &Store) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
     let now_ms = newest(store).await?;
     println!(
         "{:50} {:>8} {:>8} {:>8} {:>8}",
@@ -198,6 +199,7 @@ async fn measure(store: &Store) -> anyhow::Result<()> {
             "{name:50} {:8.1} {:8.1} {:8.1} {:8.1}",
             first.p50, first.p95, deep.p50, deep.p95
         );
+        lines.push(Line { name, first });
     }
     let mut views = Vec::new();
     for round in 0..ROUNDS {
@@ -218,7 +220,7 @@ async fn measure(store: &Store) -> anyhow::Result<()> {
         "{:50} {:8.1} {:8.1}",
         "one thread of eight, 10,000 messages", views.p50, views.p95
     );
-    Ok(())
+    Ok(lines)
 }
 
 /// Time of the newest message.

@@ -42,6 +42,8 @@ struct Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     page: u64,
+    /// Pages whose conditions are on the same fields, with any values.
+    shape: u64,
     /// Pages of the same scope without a filter, of any length.
     everything: u64,
     need: usize,
@@ -71,27 +73,40 @@ impl Default for RecentPages {
 }
 
 impl RecentPages {
-    /// The kind of first pages with this scope and filter, bounds on the start apart.
-    pub(crate) fn kind<C>(&self, scope: &C, filter: &C, need: usize) -> Kind
+    /// The kind of first pages with this scope and filter, bounds on the start apart. `shape` is the filter without its
+    /// values.
+    pub(crate) fn kind<C>(&self, scope: &C, filter: &C, shape: &str, need: usize) -> Kind
     where
         C: Hash + Default + PartialEq,
     {
         Kind {
             page: self.hasher.hash_one((scope, filter, need)),
+            shape: self.hasher.hash_one((scope, shape, need)),
             everything: self.hasher.hash_one(scope),
             need,
             is_filtered: *filter != C::default(),
         }
     }
 
-    /// The range to begin with, if pages of this kind were read before.
+    /// The range to begin with, if pages of this kind were read before, or one of the same shape that ended near.
     pub(crate) fn range(&self, kind: Kind, now_ms: UnixMs) -> Option<Range> {
-        let page = self.pages.get(&kind.page)?;
+        match self.pages.get(&kind.page) {
+            Some(page) => Some(self.range_of(page, kind, now_ms)),
+            // Another value may be found as often. Where it is not, little was read, and the page goes on from there.
+            None => {
+                let page = self.pages.get(&kind.shape)?;
+                let range = self.range_of(page, kind, now_ms);
+                range.is_short.then_some(range)
+            }
+        }
+    }
+
+    fn range_of(&self, page: Page, kind: Kind, now_ms: UnixMs) -> Range {
         let Some(last_ms) = page.last_ms else {
-            return Some(Range {
+            return Range {
                 far: None,
                 is_short: false,
-            });
+            };
         };
         let everything = self.pages.get(&kind.everything);
         let runs = |far| Some(everything?.runs_since(far, now_ms));
@@ -102,10 +117,10 @@ impl RecentPages {
             true => last_ms,
             false => now_ms.saturating_sub(page.age_ms() / 2 * 3),
         };
-        Some(Range {
+        Range {
             far: Some(far),
             is_short: is_short(far),
-        })
+        }
     }
 
     /// Remembers a page that was read at `now_ms`; `last_ms` is the start of its last run, if there are more.
@@ -122,6 +137,9 @@ impl RecentPages {
             last_ms,
         };
         self.pages.insert(kind.page, page);
+        if last_ms.is_some() {
+            self.pages.insert(kind.shape, page);
+        }
         if !kind.is_filtered && runs >= RUNS_FOR_DENSITY && last_ms.is_some() {
             self.pages.insert(kind.everything, page);
         }
@@ -130,6 +148,7 @@ impl RecentPages {
     /// Forgets a kind whose range was too large.
     pub(crate) fn forget(&self, kind: Kind) {
         self.pages.invalidate(&kind.page);
+        self.pages.invalidate(&kind.shape);
         self.pages.invalidate(&kind.everything);
     }
 
@@ -171,7 +190,7 @@ mod tests {
     #[test]
     fn the_next_page_is_read_from_where_the_last_one_ended() {
         let pages = RecentPages::default();
-        let all = pages.kind(&NONE, &NONE, 51);
+        let all = pages.kind(&NONE, &NONE, NONE, 51);
         assert_eq!(pages.range(all, NOW), None);
         pages.remember(all, 51, Some(NOW - 10_000), NOW);
         let range = |far, is_short| Some(Range { far, is_short });
@@ -187,8 +206,8 @@ mod tests {
     #[test]
     fn a_filter_that_finds_little_is_searched_for_keys_first() {
         let pages = RecentPages::default();
-        let all = pages.kind(&NONE, &NONE, 51);
-        let errors = pages.kind(&NONE, &ERRORS, 51);
+        let all = pages.kind(&NONE, &NONE, NONE, 51);
+        let errors = pages.kind(&NONE, &ERRORS, ERRORS, 51);
         pages.remember(errors, 51, Some(NOW - 300_000), NOW);
         let range = |is_short| {
             Some(Range {
@@ -212,14 +231,34 @@ mod tests {
     }
 
     #[test]
+    fn another_value_is_first_sought_where_the_last_one_was_found() {
+        let pages = RecentPages::default();
+        let all = pages.kind(&NONE, &NONE, NONE, 51);
+        let of = |value| pages.kind(&NONE, &value, "latency_ms >= {}", 51);
+        pages.remember(all, 51, Some(NOW - 10_000), NOW);
+        assert_eq!(pages.range(of("2"), NOW), None);
+        pages.remember(of("2"), 51, Some(NOW - 30_000), NOW);
+        let near = Some(Range {
+            far: Some(NOW - 30_000),
+            is_short: true,
+        });
+        assert_eq!(pages.range(of("3"), NOW), near);
+        // What is found far away or nowhere says nothing about other values.
+        pages.remember(of("4"), 3, None, NOW);
+        assert_eq!(pages.range(of("3"), NOW), near);
+        pages.remember(of("5"), 51, Some(NOW - 3_000_000), NOW);
+        assert_eq!(pages.range(of("3"), NOW), None);
+    }
+
+    #[test]
     fn pages_of_other_scopes_filters_and_lengths_say_nothing() {
         let pages = RecentPages::default();
-        let kind = pages.kind(&NONE, &NONE, 51);
+        let kind = pages.kind(&NONE, &NONE, NONE, 51);
         pages.remember(kind, 51, Some(NOW - 10), NOW);
         for other in [
-            pages.kind(&ERRORS, &NONE, 51),
-            pages.kind(&NONE, &ERRORS, 51),
-            pages.kind(&NONE, &NONE, 2),
+            pages.kind(&ERRORS, &NONE, NONE, 51),
+            pages.kind(&NONE, &ERRORS, ERRORS, 51),
+            pages.kind(&NONE, &NONE, NONE, 2),
         ] {
             assert_eq!(pages.range(other, NOW), None);
         }

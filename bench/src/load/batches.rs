@@ -1,5 +1,5 @@
 //! Bodies of distinct events at the cost of a copy: rendered once, with fields of fixed width that are overwritten for
-//! each request.
+//! each request. The events are of `/api/report`; [`super::spans`] renders spans of OpenTelemetry.
 
 use std::sync::Arc;
 
@@ -7,14 +7,16 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_client::{Event, Kind, Timestamp, Tokens, json};
 
+use super::spans::TREE_SPANS;
+
 /// Text that inputs and outputs are cut from; far larger than a compressor's window, small enough for a cache.
-const TEXT_BYTES: usize = 512 << 10;
+pub(super) const TEXT_BYTES: usize = 512 << 10;
 /// `2026-11-20T10:00:00.000Z`.
 const TIME_BYTES: usize = 24;
 /// Hexadecimal digits of the number of a tree of runs.
 const TREE_DIGITS: usize = 12;
 /// Decimal digits of the number of an app.
-const APP_DIGITS: usize = 4;
+pub(super) const APP_DIGITS: usize = 4;
 /// Events of one tree: an agent run with one model call, start and end of both.
 const TREE_EVENTS: usize = 4;
 
@@ -30,25 +32,36 @@ pub(super) struct Moment {
 }
 
 pub(super) struct Batches {
-    template: Vec<u8>,
-    places: Vec<Place>,
+    template: Template,
     text: Arc<[u8]>,
     rng: StdRng,
     next_tree: u64,
     trees: u64,
 }
 
-struct Place {
-    at: usize,
-    what: What,
+/// A rendered body, and what changes in it.
+#[derive(Default)]
+pub(super) struct Template {
+    pub(super) bytes: Vec<u8>,
+    pub(super) places: Vec<Place>,
 }
 
-enum What {
+pub(super) struct Place {
+    pub(super) at: usize,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum What {
     App,
-    /// Number of the tree, counted from the first of the body.
+    /// Number of the tree in hexadecimal digits, counted from the first of the body.
     Tree(u64),
+    /// Number of a span as 4 bytes, counted from the first of the body.
+    Span(u32),
     /// Which of the tree's four times.
     Time(usize),
+    /// The same as 8 bytes of nanoseconds, little-endian.
+    Nanos(usize),
     Text(usize),
 }
 
@@ -66,7 +79,12 @@ pub(super) fn text() -> Arc<[u8]> {
 
 impl Batches {
     /// Bodies of `events` events of about `event_bytes`; `stream` makes the run ids differ from all other bodies'.
-    pub(super) fn new(stream: &str, events: usize, event_bytes: usize, text: Arc<[u8]>) -> Self {
+    pub(super) fn of_events(
+        stream: &str,
+        events: usize,
+        event_bytes: usize,
+        text: Arc<[u8]>,
+    ) -> Self {
         let mut template = Template::default();
         template.put("{\"events\":[");
         for event in 0..events {
@@ -76,39 +94,56 @@ impl Batches {
             template.event(stream, event, event_bytes);
         }
         template.put("]}");
+        Self::new(template, events.div_ceil(TREE_EVENTS), text)
+    }
+
+    /// Bodies from a template with so many trees.
+    pub(super) fn new(template: Template, trees: usize, text: Arc<[u8]>) -> Self {
         Self {
-            template: template.bytes,
-            places: template.places,
+            template,
             text,
             rng: StdRng::from_os_rng(),
             next_tree: 0,
-            trees: events.div_ceil(TREE_EVENTS) as u64,
+            trees: trees as u64,
         }
     }
 
     /// Bytes of one event on average.
     pub(super) fn event_bytes(&self, events: usize) -> usize {
-        self.template.len() / events.max(1)
+        self.template.bytes.len() / events.max(1)
+    }
+
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.template.places.len()
     }
 
     /// A body for the first [`Batches::write`].
     pub(super) fn blank(&self) -> Vec<u8> {
-        self.template.clone()
+        self.template.bytes.clone()
     }
 
     /// Writes the next batch over a body from [`Batches::blank`].
     pub(super) fn write(&mut self, body: &mut [u8], moment: &Moment) {
         let length_ms = self.rng.random_range(20..5000);
-        let times =
-            [length_ms, length_ms - 5, 5, 0].map(|before_ms| time(moment.now_ms - before_ms));
+        let times = [length_ms, length_ms - 5, 5, 0].map(|before_ms| moment.now_ms - before_ms);
+        let texts = times.map(time);
         let first_tree = self.next_tree;
         self.next_tree += self.trees;
-        for Place { at, what } in &self.places {
+        for Place { at, what } in &self.template.places {
             let rest = &mut body[*at..];
             match what {
                 What::App => decimal(&mut rest[..APP_DIGITS], moment.app),
                 What::Tree(number) => hex(&mut rest[..TREE_DIGITS], first_tree + number),
-                What::Time(which) => rest[..TIME_BYTES].copy_from_slice(&times[*which]),
+                What::Span(number) => {
+                    let first = first_tree as u32 * TREE_SPANS as u32;
+                    rest[..4].copy_from_slice(&(first + number).to_be_bytes());
+                }
+                What::Time(which) => rest[..TIME_BYTES].copy_from_slice(&texts[*which]),
+                What::Nanos(which) => {
+                    let nanos = times[*which].unsigned_abs() * 1_000_000;
+                    rest[..8].copy_from_slice(&nanos.to_le_bytes());
+                }
                 What::Text(bytes) => {
                     let from = self.rng.random_range(0..=self.text.len() - bytes);
                     rest[..*bytes].copy_from_slice(&self.text[from..from + bytes]);
@@ -116,12 +151,6 @@ impl Batches {
             }
         }
     }
-}
-
-#[derive(Default)]
-struct Template {
-    bytes: Vec<u8>,
-    places: Vec<Place>,
 }
 
 // Placeholders in a rendered event: letters without a meaning.
@@ -245,7 +274,7 @@ mod tests {
 
     #[test]
     fn every_body_is_a_batch_of_good_events_no_two_alike() {
-        let mut batches = Batches::new("s-0001", 10, 1000, text());
+        let mut batches = Batches::of_events("s-0001", 10, 1000, text());
         let mut body = batches.blank();
         let mut seen = HashSet::new();
         for app in 0..3 {
@@ -272,7 +301,7 @@ mod tests {
 
     #[test]
     fn an_event_too_small_for_its_fields_is_as_small_as_they_allow() {
-        let mut batches = Batches::new("s-0001", 4, 1, text());
+        let mut batches = Batches::of_events("s-0001", 4, 1, text());
         let mut body = batches.blank();
         batches.write(
             &mut body,

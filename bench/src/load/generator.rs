@@ -9,9 +9,13 @@ use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
 use hdrhistogram::Histogram;
 use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message;
 use serde::Deserialize;
 
 use super::batches::{self, Batches, Moment};
+use super::spans::EVENTS_PER_SPAN;
 use crate::connection::{Answer, Connection, Target};
 
 /// Pause before a broken connection is opened again.
@@ -28,9 +32,36 @@ pub(super) struct Counters {
     pub(super) refused: AtomicU64,
 }
 
+/// What the requests contain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Events, to `/api/report`.
+    Events,
+    /// Spans in protobuf, to `/v1/traces`.
+    Spans,
+}
+
+impl Content {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Events => "/api/report",
+            Self::Spans => "/v1/traces",
+        }
+    }
+
+    fn media_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Events => "application/json",
+            Self::Spans => "application/x-protobuf",
+        })
+    }
+}
+
 pub(super) struct Load {
     pub(super) target: Arc<Target>,
     pub(super) counters: Arc<Counters>,
+    pub(super) content: Content,
+    /// Events in one request, or spans.
     pub(super) batch_size: usize,
     pub(super) event_bytes: usize,
     pub(super) apps: u32,
@@ -75,12 +106,13 @@ impl Load {
         let workers: Vec<_> = (0..this.connections)
             .map(|number| {
                 let stream = format!("{nonce}-{number:04x}");
-                let batches = Batches::new(
-                    &stream,
-                    this.batch_size,
-                    this.event_bytes,
-                    Arc::clone(&text),
-                );
+                let (events, bytes, text) = (this.batch_size, this.event_bytes, Arc::clone(&text));
+                let batches = match this.content {
+                    Content::Events => Batches::of_events(&stream, events, bytes, text),
+                    Content::Spans => {
+                        Batches::of_spans(events, bytes * EVENTS_PER_SPAN as usize, text)
+                    }
+                };
                 tokio::spawn(Arc::clone(&this).worker(number, batches, started))
             })
             .collect();
@@ -181,7 +213,15 @@ impl Load {
         outcome: &mut Outcome,
     ) -> anyhow::Result<bool> {
         loop {
-            let pause = match connection.report(&self.target, body.clone()).await {
+            let pause = match connection
+                .post(
+                    &self.target,
+                    self.content.path(),
+                    self.content.media_type(),
+                    body.clone(),
+                )
+                .await
+            {
                 Ok(answer) => {
                     *outcome.statuses.entry(answer.status.as_u16()).or_default() += 1;
                     match self.classify(&answer, outcome)? {
@@ -206,11 +246,24 @@ impl Load {
         }
     }
 
+    /// What became of the events of a request that was answered with 200.
+    fn counts(&self, body: &[u8]) -> anyhow::Result<Accepted> {
+        if self.content == Content::Events {
+            return serde_json::from_slice(body).context("an answer with no counts");
+        }
+        let answer = ExportTraceServiceResponse::decode(body).context("no answer of OTLP")?;
+        let rejected = answer.partial_success.map_or(0, |part| part.rejected_spans);
+        let rejected = u64::try_from(rejected)?;
+        Ok(Accepted {
+            accepted: (self.batch_size as u64 - rejected) * EVENTS_PER_SPAN,
+            rejected: rejected * EVENTS_PER_SPAN,
+        })
+    }
+
     fn classify(&self, answer: &Answer, outcome: &mut Outcome) -> anyhow::Result<Reply> {
         match answer.status {
             StatusCode::OK => {
-                let counts: Accepted =
-                    serde_json::from_slice(&answer.body).context("an answer with no counts")?;
+                let counts = self.counts(&answer.body)?;
                 outcome.accepted += counts.accepted;
                 outcome.rejected += counts.rejected;
                 self.counters
@@ -224,7 +277,8 @@ impl Load {
             // These do not change during the load.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => {
                 bail!(
-                    "/api/report answers {}: {}",
+                    "{} answers {}: {}",
+                    self.content.path(),
                     answer.status,
                     String::from_utf8_lossy(&answer.body)
                 )

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use anyhow::{bail, ensure};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -12,36 +13,36 @@ use super::generator::Counters;
 
 /// JSON names are stable.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Report {
+pub(crate) struct Report {
     pub(super) url: String,
-    pub(super) batch_size: u32,
-    pub(super) event_bytes: usize,
+    pub(crate) batch_size: u32,
+    pub(crate) event_bytes: usize,
     pub(super) connections: u16,
     pub(super) apps: u32,
     pub(super) rate: u32,
     pub(super) seconds: f64,
     pub(super) requests: u64,
-    pub(super) accepted_events: u64,
-    pub(super) accepted_per_second: f64,
+    pub(crate) accepted_events: u64,
+    pub(crate) accepted_per_second: f64,
     pub(super) rejected_events: u64,
     pub(super) abandoned_batches: u64,
-    pub(super) answer_ms: Percentiles,
+    pub(crate) answer_ms: Percentiles,
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) connection_errors: u64,
-    pub(super) stored: Option<Stored>,
-    pub(super) visible_ms: Option<Percentiles>,
+    pub(crate) stored: Option<Stored>,
+    pub(crate) visible_ms: Option<Percentiles>,
     pub(super) visible_samples: u64,
     pub(super) unseen_samples: usize,
 }
 
 /// What the processor stored.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Stored {
-    pub(super) events: u64,
+pub(crate) struct Stored {
+    pub(crate) events: u64,
     /// Accepted events, including sampled runs and batches that were appended twice.
     pub(super) of_events: u64,
     /// Over the time of the load and, with `--verify`, of the draining.
-    pub(super) per_second: f64,
+    pub(crate) per_second: f64,
     /// Accepted and not yet stored when the load ended.
     pub(super) backlog_at_end: u64,
     /// From the end of the load until everything was stored.
@@ -51,10 +52,10 @@ pub(super) struct Stored {
 
 /// Milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Percentiles {
-    pub(super) p50: f64,
-    pub(super) p95: f64,
-    pub(super) p99: f64,
+pub(crate) struct Percentiles {
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
     pub(super) max: f64,
 }
 
@@ -81,7 +82,24 @@ impl std::fmt::Display for Percentiles {
 }
 
 impl Report {
-    pub(super) fn print(&self, as_json: bool) -> anyhow::Result<()> {
+    /// # Errors
+    /// If something that was accepted is not stored, or a sampled run not listed.
+    pub(super) fn verify(&self) -> anyhow::Result<()> {
+        let stored = self.stored.as_ref();
+        let missing = stored.filter(|stored| !stored.is_complete);
+        if let Some(stored) = missing {
+            let (accepted, stored) = (self.accepted_events, stored.events);
+            bail!("--verify: {accepted} events were accepted and {stored} stored");
+        }
+        let unseen = self.unseen_samples;
+        ensure!(
+            unseen == 0,
+            "--verify: {unseen} sampled runs never came into the list"
+        );
+        Ok(())
+    }
+
+    pub(crate) fn print(&self, as_json: bool) -> anyhow::Result<()> {
         if as_json {
             println!("{}", serde_json::to_string_pretty(self)?);
             return Ok(());

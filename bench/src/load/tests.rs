@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use clap::{Args, FromArgMatches};
 
 use super::LoadArgs;
-use super::generator::{Counters, Load};
+use super::generator::{Content, Counters, Load};
 use super::server_metrics::ServerCounts;
 use super::visibility::Sampler;
 use crate::connection::Target;
@@ -111,6 +111,7 @@ fn load(target: &Arc<Target>) -> Load {
     Load {
         target: Arc::clone(target),
         counters: Arc::new(Counters::default()),
+        content: Content::Events,
         batch_size: 10,
         event_bytes: 600,
         apps: 3,

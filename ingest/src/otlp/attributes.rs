@@ -10,7 +10,28 @@ use super::value::{Any, held};
 
 #[derive(Debug)]
 pub(crate) struct Attributes<'a> {
+    /// Sorted by key.
     entries: Vec<Entry<'a>>,
+    lengths: Lengths,
+}
+
+/// Lengths of the keys, modulo 64, one bit each: most names that are looked up are absent, and most of those have a
+/// length that no key has.
+#[derive(Debug, Default)]
+struct Lengths(u64);
+
+impl Lengths {
+    fn add(&mut self, key: &str) {
+        self.0 |= Self::bit(key);
+    }
+
+    fn may_contain(&self, key: &str) -> bool {
+        self.0 & Self::bit(key) != 0
+    }
+
+    fn bit(key: &str) -> u64 {
+        1 << (key.len() % 64)
+    }
 }
 
 #[derive(Debug)]
@@ -39,10 +60,15 @@ impl<'a> Attributes<'a> {
         // Stable, so that the last of equal names comes first.
         entries.sort_by_key(|entry| entry.key);
         entries.dedup_by_key(|entry| entry.key);
-        Self { entries }
+        let mut lengths = Lengths::default();
+        entries.iter().for_each(|entry| lengths.add(entry.key));
+        Self { entries, lengths }
     }
 
     fn entry(&self, key: &str) -> Option<&Entry<'a>> {
+        if !self.lengths.may_contain(key) {
+            return None;
+        }
         let place = self.entries.binary_search_by_key(&key, |entry| entry.key);
         self.entries.get(place.ok()?)
     }

@@ -104,8 +104,10 @@ impl Store {
         let filter = conditions(&query.filter, now_ms);
         let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
         let is_first = cursor.is_none() && query.sort == Sort::StartedAtDesc;
-        let kind = (is_first && query.filter.to_ms.is_none())
-            .then(|| self.recent_pages.kind(&scope, &filter, limit + 1));
+        let kind = (is_first && query.filter.to_ms.is_none()).then(|| {
+            self.recent_pages
+                .kind(&scope, &filter, filter.sql(), limit + 1)
+        });
         let reach = Reach::of(&query.filter);
         let filter = filter.with(&start_bounds(&query.filter));
         let scan = Scan {
