@@ -19,7 +19,7 @@ use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
 use schemas::record::RecordHeader;
 use serde_json::json;
 use store::StoreError;
-use store::reads::states::{Child, ChildSum, StoredRun};
+use store::reads::states::{Child, ChildSum, RunPlace, StoredRun};
 
 use crate::process::thread_cpu_seconds;
 
@@ -52,10 +52,10 @@ impl Tables for Nowhere {
         Ok(Vec::new())
     }
 
-    async fn load_states_at(
+    async fn load_states_near(
         &self,
-        _: &Scope,
-        _: &[(&str, i64)],
+        _: &ProjectId,
+        _: &[RunPlace<'_>],
     ) -> Result<Vec<StoredRun>, StoreError> {
         Ok(Vec::new())
     }

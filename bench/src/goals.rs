@@ -72,7 +72,6 @@ struct Measured {
 
 /// How long full speed is measured.
 const FULL_SPEED: &str = "10s";
-/// CPU time of an event is also what a span costs, in halves.
 const MICROSECONDS: f64 = 1e6;
 /// Time in which memory is given back after a load.
 const SETTLED: Duration = Duration::from_secs(20);
@@ -207,7 +206,6 @@ async fn speed(args: &GoalsArgs) -> anyhow::Result<Vec<Figure>> {
 }
 
 async fn spans(args: &GoalsArgs) -> anyhow::Result<Vec<Figure>> {
-    // Both at receiving alone, without the processing beside it, in turns.
     let server = args.server().await?;
     let events = full_speed(&server, &[]).await?;
     drop(server);
@@ -247,6 +245,8 @@ async fn freshness(args: &GoalsArgs) -> anyhow::Result<Vec<Figure>> {
     let idle = load(&server, &alone).await?;
     let idle = idle.visible_ms.context("no run was seen")?;
     let full = full_speed(&server, &[]).await?;
+    drop(server);
+    let server = args.server().await?;
     let half = format!("{:.0}", full.stored_per_second / 2.0);
     let beside = ["--duration", "15s", "--verify", "--rate", &half];
     let beside = load(&server, &beside).await?;

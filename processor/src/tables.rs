@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use store::reads::states::{Child, ChildPage, ChildSum, StoredRun};
+use schemas::ids::ProjectId;
+use store::reads::states::{Child, ChildPage, ChildSum, RunPlace, StoredRun};
 use store::tables::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow};
 use store::{Store, StoreError};
 
@@ -67,11 +68,11 @@ pub trait Tables: Send + Sync {
         run_ids: &[&str],
     ) -> Result<Vec<StoredRun>, StoreError>;
 
-    /// For runs with known starts, in the order of the starts; see [`Store::load_states_at`].
-    async fn load_states_at(
+    /// The rows that are where they are expected; see [`Store::load_states_near`].
+    async fn load_states_near(
         &self,
-        scope: &Scope,
-        runs: &[(&str, i64)],
+        project: &ProjectId,
+        places: &[RunPlace<'_>],
     ) -> Result<Vec<StoredRun>, StoreError>;
 
     /// The sums of the stored children of these runs; see [`Store::child_sums`].
@@ -175,12 +176,12 @@ impl Tables for Store {
         insert_runs(&store, &rows.causes).await
     }
 
-    async fn load_states_at(
+    async fn load_states_near(
         &self,
-        scope: &Scope,
-        runs: &[(&str, i64)],
+        project: &ProjectId,
+        places: &[RunPlace<'_>],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        Store::load_states_at(self, scope.project.as_str(), scope.app.as_str(), runs).await
+        Store::load_states_near(self, project.as_str(), places).await
     }
 
     async fn child_sums(

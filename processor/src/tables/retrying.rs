@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use schemas::ids::ProjectId;
 use store::StoreError;
-use store::reads::states::{Child, ChildSum, StoredRun};
+use store::reads::states::{Child, ChildSum, RunPlace, StoredRun};
 use tokio::sync::watch;
 
 use super::{Rows, Tables};
@@ -89,12 +90,12 @@ impl Tables for RetryingTables {
         outcome
     }
 
-    async fn load_states_at(
+    async fn load_states_near(
         &self,
-        scope: &Scope,
-        runs: &[(&str, i64)],
+        project: &ProjectId,
+        places: &[RunPlace<'_>],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        retry!(self, self.tables.load_states_at(scope, runs))
+        retry!(self, self.tables.load_states_near(project, places))
     }
 
     async fn child_sums(

@@ -6,8 +6,9 @@ use std::time::Instant;
 use async_trait::async_trait;
 use processor::run::Scope;
 use processor::{Rows, Tables};
+use schemas::ids::ProjectId;
 use store::StoreError;
-use store::reads::states::{Child, ChildSum, StoredRun};
+use store::reads::states::{Child, ChildSum, RunPlace, StoredRun};
 use tokio::sync::watch;
 
 /// One process's way to the tables.
@@ -70,12 +71,12 @@ impl Tables for HeldTables {
         self.tables.load_states(scope, run_ids).await
     }
 
-    async fn load_states_at(
+    async fn load_states_near(
         &self,
-        scope: &Scope,
-        runs: &[(&str, i64)],
+        project: &ProjectId,
+        places: &[RunPlace<'_>],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        self.tables.load_states_at(scope, runs).await
+        self.tables.load_states_near(project, places).await
     }
 
     async fn child_sums(

@@ -9,9 +9,10 @@ use processor::run::RunToStore;
 use processor::run::Scope;
 use processor::{Rows, Tables};
 use schemas::fold::Totals;
+use schemas::ids::{AppId, ProjectId};
 use serde_json::{Value, json};
 use store::StoreError;
-use store::reads::states::{Child, ChildSum, StoredRun, run_hash};
+use store::reads::states::{Child, ChildSum, RunPlace, StoredRun, run_hash};
 use store::tables::rows::{EventRow, RunRow};
 
 /// Project, app, run.
@@ -186,24 +187,18 @@ impl Tables for MemoryTables {
             .collect())
     }
 
-    async fn load_states_at(
+    async fn load_states_near(
         &self,
-        scope: &Scope,
-        runs: &[(&str, i64)],
+        project: &ProjectId,
+        places: &[RunPlace<'_>],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        let ids: Vec<&str> = runs.iter().map(|(run, _)| *run).collect();
-        let first = runs
-            .iter()
-            .map(|(_, start)| *start)
-            .min()
-            .unwrap_or_default();
-        let last = runs
-            .iter()
-            .map(|(_, start)| *start)
-            .max()
-            .unwrap_or_default();
-        let mut rows = self.load_states(scope, &ids).await?;
-        rows.retain(|row| (first..=last).contains(&row.started_at));
+        let mut rows = Vec::new();
+        for place in places {
+            let scope = Scope::new(project.clone(), AppId::new(place.app), 0);
+            let found = self.load_states(&scope, &[place.run_id]).await?;
+            let is_there = |row: &StoredRun| row.started_at == place.started_at;
+            rows.extend(found.into_iter().filter(is_there));
+        }
         Ok(rows)
     }
 
@@ -383,6 +378,7 @@ fn owned_event(row: &EventRow<'_>) -> (String, String, i64, u128) {
 fn owned(row: &RunRow<'_>) -> Row {
     Row {
         stored: StoredRun {
+            app_id: row.app_id.to_owned(),
             run_id: row.run_id.to_owned(),
             started_at: row.started_at,
             version: row.version,

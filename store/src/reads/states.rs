@@ -3,6 +3,8 @@
 //! These read without `FINAL`: the query picks the newest version per key, so that it sees tombstones too and touches
 //! only the granules that pass its bloom filters.
 
+mod near;
+
 use std::time::Duration;
 
 use clickhouse::Row;
@@ -14,6 +16,7 @@ use crate::client::Store;
 use crate::client::query::ReadBounds;
 use crate::error::StoreError;
 use crate::tables::decode;
+pub use near::RunPlace;
 
 /// Ids in one query. A look-up by bloom filter grows with the ids: 1000 take some tenths of a second.
 const IDS_PER_QUERY: usize = 1000;
@@ -53,6 +56,7 @@ const SINCE: &str =
 /// The newest row at one key of `runs`, tombstones included.
 #[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
 pub struct StoredRun {
+    pub app_id: String,
     /// A run may have several rows, one per `started_at` it ever had.
     pub run_id: String,
     pub started_at: i64,

@@ -6,7 +6,7 @@ use crate::database;
 use schemas::fold::CostStatus;
 use store::Store;
 use store::reads::events::EventsOfRun;
-use store::reads::states::{ChildPage, run_hash};
+use store::reads::states::{ChildPage, RunPlace, StoredRun, run_hash};
 use store::tables::rows::RunRow;
 
 use crate::rows::{NOON_MS, event, run};
@@ -315,6 +315,116 @@ async fn runs_are_named_by_the_same_hash_here_and_there() {
         .await
         .unwrap();
     assert_eq!(parents, [run_hash("default", "app", "unknown")]);
+}
+
+#[tokio::test]
+async fn many_rows_are_found_near_their_starts_as_by_their_ids() {
+    let store = database().await.unwrap();
+    let ids: Vec<String> = (0..1500).map(|number| format!("run-{number}")).collect();
+    let apps = ["a", "b", "c"];
+    let place = |number: usize| (apps[number % 3], NOON_MS + number as i64 * 10);
+    // Every run once, every tenth again, every hundredth moved away, and one far from all others.
+    for round in [1, 2] {
+        let rows = ids.iter().enumerate().flat_map(|(number, id)| {
+            let (app, start) = place(number);
+            let start = if number == 1499 {
+                start + 86_400_000
+            } else {
+                start
+            };
+            let mut rows = Vec::new();
+            match round {
+                1 => rows.push(run(app, id, 1, start)),
+                _ if number % 100 == 50 => {
+                    let (moved, is_deleted) = (run(app, id, 3, start - 3_600_000), 1);
+                    rows.extend([
+                        moved,
+                        RunRow {
+                            is_deleted,
+                            ..run(app, id, 3, start)
+                        },
+                    ]);
+                }
+                _ if number % 10 == 0 => rows.push(run(app, id, 2, start)),
+                _ => {}
+            }
+            rows
+        });
+        store
+            .insert_runs(rows.collect::<Vec<_>>().into_iter())
+            .await
+            .unwrap();
+    }
+    let near = |is_exact| {
+        let places = ids.iter().enumerate().map(move |(number, run_id)| {
+            let (app, started_at) = place(number);
+            // Not in order, and a child starts some time after its parent.
+            let started_at = started_at + if is_exact { 0 } else { 7 };
+            RunPlace {
+                app,
+                run_id,
+                started_at,
+                is_exact,
+            }
+        });
+        places.rev().collect::<Vec<_>>()
+    };
+    let seen = |mut rows: Vec<StoredRun>| {
+        rows.sort_by(|a, b| (&a.run_id, a.started_at).cmp(&(&b.run_id, b.started_at)));
+        let seen = |row: StoredRun| {
+            (
+                row.app_id,
+                row.run_id,
+                row.started_at,
+                row.version,
+                row.is_deleted,
+            )
+        };
+        rows.into_iter().map(seen).collect::<Vec<_>>()
+    };
+    let mut expected = Vec::new();
+    for app in apps {
+        let of_app = |number: &usize| place(*number).0 == app;
+        let numbers: Vec<usize> = (0..1500).filter(of_app).collect();
+        let names: Vec<&str> = numbers.iter().map(|number| ids[*number].as_str()).collect();
+        let starts: HashSet<i64> = numbers.iter().map(|number| place(*number).1).collect();
+        let found = store.load_states("default", app, &names).await.unwrap();
+        expected.extend(
+            found
+                .into_iter()
+                .filter(|row| starts.contains(&row.started_at)),
+        );
+    }
+    let expected = seen(expected);
+    assert_eq!(expected.len(), 1499);
+    let exact = store
+        .load_states_near("default", &near(true))
+        .await
+        .unwrap();
+    assert_eq!(seen(exact), expected);
+    // The first of them started before the earliest time that is known.
+    let about = store
+        .load_states_near("default", &near(false))
+        .await
+        .unwrap();
+    assert_eq!(
+        seen(about),
+        expected
+            .into_iter()
+            .filter(|row| row.1 != "run-0")
+            .collect::<Vec<_>>()
+    );
+    // Too few to read a range for.
+    let few = store
+        .load_states_near("default", &near(false)[..500])
+        .await
+        .unwrap();
+    assert_eq!(seen(few), []);
+    let few = store
+        .load_states_near("default", &near(true)[..500])
+        .await
+        .unwrap();
+    assert_eq!(few.len(), 499);
 }
 
 #[tokio::test]

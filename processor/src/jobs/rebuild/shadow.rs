@@ -8,7 +8,7 @@ use schemas::price::PriceTable;
 use schemas::record::RecordHeader;
 use schemas::reprice::Encoded;
 use store::maintenance::rebuild::FoldEvent;
-use store::reads::states::{Child, ChildSum, StoredRun};
+use store::reads::states::{Child, ChildSum, RunPlace, StoredRun};
 use store::{Store, StoreError};
 
 use super::super::{JobError, JobParts};
@@ -140,12 +140,12 @@ impl Tables for ShadowTables {
         Tables::load_states(&self.0, scope, run_ids).await
     }
 
-    async fn load_states_at(
+    async fn load_states_near(
         &self,
-        scope: &Scope,
-        runs: &[(&str, i64)],
+        project: &ProjectId,
+        places: &[RunPlace<'_>],
     ) -> Result<Vec<StoredRun>, StoreError> {
-        Tables::load_states_at(&self.0, scope, runs).await
+        Tables::load_states_near(&self.0, project, places).await
     }
 
     async fn child_sums(

@@ -32,9 +32,9 @@ impl Working {
                     && self.nodes.get(key).is_none()
                     && !self.absent.contains(&key)
                 {
-                    wanted
-                        .entry(key)
-                        .or_insert_with(|| Wanted::any(node.scope, parent.into()));
+                    wanted.entry(key).or_insert_with(|| {
+                        Wanted::parent(node.scope, parent, node.state.started_at_ms())
+                    });
                 }
             }
         }
@@ -108,9 +108,10 @@ impl Working {
                 continue;
             };
             if self.nodes.get(parent).is_none() && !self.absent.contains(&parent) {
-                wanted
-                    .entry(parent)
-                    .or_insert_with(|| Wanted::any(node.scope, node.state.parent_run_id().into()));
+                wanted.entry(parent).or_insert_with(|| {
+                    let parent = node.state.parent_run_id();
+                    Wanted::parent(node.scope, parent, node.state.started_at_ms())
+                });
             }
         }
         self.load(wanted.into_values().collect(), sources).await?;

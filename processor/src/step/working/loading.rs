@@ -1,13 +1,14 @@
 //! Loads runs into the working set, from the cache or in batches from the table.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use store::reads::states::StoredRun;
+use schemas::ids::ProjectId;
+use store::reads::states::{RunPlace, StoredRun};
 
-use super::request::Wanted;
+use super::request::{Start, Wanted};
 use super::{Sources, Working, hash};
 use crate::error::ProcessorError;
-use crate::run::{Node, RunKey};
+use crate::run::{KeyMap, Node, RunKey, Scope};
 
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
@@ -23,7 +24,7 @@ impl Working {
         sources: Sources<'_>,
     ) -> Result<Loaded, ProcessorError> {
         let mut loaded = Loaded::default();
-        let mut cold: HashMap<usize, Vec<Wanted>> = HashMap::new();
+        let mut cold: Vec<Wanted> = Vec::new();
         for wanted in wanted {
             let scope = &self.nodes.scopes[wanted.scope];
             let key = scope.key(&wanted.run_id);
@@ -35,30 +36,25 @@ impl Working {
                 let node = Node::of_hot(wanted.scope, wanted.run_id, hot, scope)?;
                 self.insert(key, node);
             } else if sources.known.may_be_stored(hash(scope, &wanted.run_id)) {
-                cold.entry(wanted.scope).or_default().push(wanted);
+                cold.push(wanted);
             } else {
                 self.absent.insert(key);
             }
         }
-        for (scope, cold) in cold {
-            let rows = self.rows_of(scope, &cold, sources).await?;
-            let mut rows_of: HashMap<String, Vec<StoredRun>> = HashMap::new();
-            for row in rows {
-                rows_of.entry(row.run_id.clone()).or_default().push(row);
-            }
-            for Wanted { run_id, .. } in cold {
-                let key = self.nodes.scopes[scope].key(&run_id);
-                match rows_of.remove(run_id.as_ref()) {
-                    Some(rows) => {
-                        loaded.cold += 1;
-                        let node = Node::of_rows(scope, run_id, rows, &self.nodes.scopes[scope])?;
-                        self.insert(key, node);
-                    }
-                    None if self.nodes.get(key).is_none() => {
-                        self.absent.insert(key);
-                    }
-                    None => {}
+        let mut rows = self.rows_of(&cold, sources).await?;
+        for Wanted { scope, run_id, .. } in cold {
+            let of = &self.nodes.scopes[scope];
+            let key = of.key(&run_id);
+            match rows.remove(&key) {
+                Some(rows) => {
+                    loaded.cold += 1;
+                    let node = Node::of_rows(scope, run_id, rows, of)?;
+                    self.insert(key, node);
                 }
+                None if self.nodes.get(key).is_none() => {
+                    self.absent.insert(key);
+                }
+                None => {}
             }
         }
         Ok(loaded)
@@ -68,39 +64,61 @@ impl Working {
     /// have left rows, they are found by their ids.
     async fn rows_of(
         &self,
-        scope: usize,
         wanted: &[Wanted],
         sources: Sources<'_>,
-    ) -> Result<Vec<StoredRun>, ProcessorError> {
-        let scope = &self.nodes.scopes[scope];
-        let (placed, unplaced): (Vec<_>, Vec<_>) = wanted
-            .iter()
-            .map(|run| (run.run_id.as_ref(), run.started_at_ms))
-            .partition(|(_, start)| start.is_some() && !sources.assume_partial_writes);
-        let placed: Vec<(&str, i64)> = placed
-            .into_iter()
-            .filter_map(|(run_id, start)| Some((run_id, start?)))
-            .collect();
-        let mut rows = Vec::new();
-        let mut ids: Vec<&str> = unplaced.into_iter().map(|(run_id, _)| run_id).collect();
-        if !placed.is_empty() {
-            rows = sources.tables.load_states_at(scope, &placed).await?;
-            let found: HashSet<&str> = rows
-                .iter()
-                .filter(|row| row.is_deleted == 0)
-                .map(|row| row.run_id.as_str())
-                .collect();
-            let moved = placed.iter().map(|(run_id, _)| *run_id);
-            let moved: Vec<&str> = moved.filter(|run_id| !found.contains(run_id)).collect();
-            drop(found);
-            let gone: HashSet<&str> = moved.iter().copied().collect();
-            rows.retain(|row| !gone.contains(row.run_id.as_str()));
-            ids.extend(moved);
+    ) -> Result<KeyMap<Vec<StoredRun>>, ProcessorError> {
+        let mut rows = match sources.assume_partial_writes {
+            true => KeyMap::default(),
+            false => self.rows_near(wanted, sources).await?,
+        };
+        let mut missing: HashMap<usize, Vec<&str>> = HashMap::new();
+        for Wanted { scope, run_id, .. } in wanted {
+            if !rows.contains_key(&self.nodes.scopes[*scope].key(run_id)) {
+                missing.entry(*scope).or_default().push(run_id.as_ref());
+            }
         }
-        if !ids.is_empty() {
-            rows.extend(sources.tables.load_states(scope, &ids).await?);
+        for (scope, ids) in missing {
+            let scope = &self.nodes.scopes[scope];
+            for row in sources.tables.load_states(scope, &ids).await? {
+                rows.entry(scope.key(&row.run_id)).or_default().push(row);
+            }
         }
         Ok(rows)
+    }
+
+    /// The rows of the runs whose current row is where it is expected.
+    async fn rows_near(
+        &self,
+        wanted: &[Wanted],
+        sources: Sources<'_>,
+    ) -> Result<KeyMap<Vec<StoredRun>>, ProcessorError> {
+        let mut projects: HashMap<&ProjectId, Vec<RunPlace<'_>>> = HashMap::new();
+        let mut scopes: HashMap<(&ProjectId, &str), &Scope> = HashMap::new();
+        for run in wanted {
+            let (started_at, is_exact) = match run.start {
+                Start::Unknown => continue,
+                Start::Near(ms) => (ms, false),
+                Start::At(ms) => (ms, true),
+            };
+            let scope = &self.nodes.scopes[run.scope];
+            scopes.insert((&scope.project, scope.app.as_str()), scope);
+            projects.entry(&scope.project).or_default().push(RunPlace {
+                app: scope.app.as_str(),
+                run_id: &run.run_id,
+                started_at,
+                is_exact,
+            });
+        }
+        let mut found: KeyMap<Vec<StoredRun>> = KeyMap::default();
+        for (project, places) in projects {
+            for row in sources.tables.load_states_near(project, &places).await? {
+                if let Some(scope) = scopes.get(&(project, row.app_id.as_str())) {
+                    found.entry(scope.key(&row.run_id)).or_default().push(row);
+                }
+            }
+        }
+        found.retain(|_, rows| rows.iter().any(|row| row.is_deleted == 0));
+        Ok(found)
     }
 
     pub(super) fn insert(&mut self, key: RunKey, node: Node) {

@@ -5,8 +5,16 @@ use std::sync::Arc;
 pub(super) struct Wanted {
     pub(super) scope: usize,
     pub(super) run_id: Arc<str>,
-    /// The start in its row, if known.
-    pub(super) started_at_ms: Option<i64>,
+    pub(super) start: Start,
+}
+
+/// What is known of the start in a run's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    Unknown,
+    /// About this time, Unix milliseconds: where the start of a child is.
+    Near(i64),
+    At(i64),
 }
 
 impl Wanted {
@@ -14,7 +22,16 @@ impl Wanted {
         Self {
             scope,
             run_id,
-            started_at_ms: None,
+            start: Start::Unknown,
+        }
+    }
+
+    /// The parent of a run that started then.
+    pub(super) fn parent(scope: usize, run_id: &str, child_started_ms: i64) -> Self {
+        Self {
+            scope,
+            run_id: run_id.into(),
+            start: Start::Near(child_started_ms),
         }
     }
 }

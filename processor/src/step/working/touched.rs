@@ -1,6 +1,6 @@
 //! Folds a micro-batch into the loaded runs.
 
-use super::request::{Below, Wanted};
+use super::request::{Below, Start, Wanted};
 use super::{Sources, Working};
 use crate::error::ProcessorError;
 use crate::run::{KeyMap, KeySet, Node, Nodes, OwnCost, RunKey};
@@ -75,15 +75,14 @@ impl Working {
     /// Reprices runs on behalf of a job. Runs that no longer exist are skipped.
     pub(super) async fn reprice(
         &mut self,
-        mut repriced: Vec<Repriced>,
+        repriced: Vec<Repriced>,
         touched: &mut Touched,
         sources: Sources<'_>,
     ) -> Result<(), ProcessorError> {
-        repriced.sort_by_key(|run| run.started_at_ms);
         let wanted = repriced.iter().map(|run| Wanted {
             scope: run.scope,
             run_id: run.run_id.clone(),
-            started_at_ms: Some(run.started_at_ms),
+            start: Start::At(run.started_at_ms),
         });
         self.load(wanted.collect(), sources).await?;
         for run in repriced {
