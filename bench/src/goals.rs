@@ -73,8 +73,6 @@ struct Measured {
 /// How long full speed is measured.
 const FULL_SPEED: &str = "10s";
 const MICROSECONDS: f64 = 1e6;
-/// Time in which memory is given back after a load.
-const SETTLED: Duration = Duration::from_secs(20);
 /// Load beside which pages are measured.
 const BESIDE_EVENTS: &str = "30000";
 /// Exports beside which pages are measured: half of them by each of two credentials, as each may have two.
@@ -180,7 +178,7 @@ async fn speed(args: &GoalsArgs) -> anyhow::Result<Vec<Figure>> {
         event_us: [of_server, of_engine],
     } = full_speed(&server, &[]).await?;
     let peak = memory.peak_mib();
-    tokio::time::sleep(SETTLED).await;
+    tokio::time::sleep(recalculate::SETTLED).await;
     let settled = server.resident_mib();
     drop(server);
     let mut raw = vec!["--block-rows", "66000", "--writers", "2"];

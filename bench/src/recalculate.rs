@@ -30,6 +30,8 @@ use crate::process::PeakMemory;
 const APPS: u64 = 20;
 const TREES_PER_RECORD: u64 = 250;
 const DAY_MS: u64 = 86_400_000;
+/// Time in which memory is given back after a load.
+pub(crate) const SETTLED: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
 pub(crate) struct RecalculateArgs {
@@ -54,16 +56,16 @@ pub(crate) async fn run(args: RecalculateArgs) -> anyhow::Result<Recalculated> {
     let engine = BenchEngine::start(&folder.path().join("engine")).await?;
     let log = EmbeddedConfig::new(folder.path().join("log"));
     let log: Arc<dyn Log> = Arc::new(EmbeddedLog::open(log, &Registry::new())?);
-    let engine_id = engine.engine.process_id();
-    let memory = PeakMemory::watch([Some(std::process::id()), engine_id]);
-    let seconds = measure(engine.store.clone(), log, args.runs / 4).await?;
-    Ok(Recalculated {
-        seconds,
-        peak_mib: memory.peak_mib(),
-    })
+    let processes = [Some(std::process::id()), engine.engine.process_id()];
+    measure(engine.store.clone(), log, args.runs / 4, processes).await
 }
 
-async fn measure(store: Store, log: Arc<dyn Log>, trees: u64) -> anyhow::Result<f64> {
+async fn measure(
+    store: Store,
+    log: Arc<dyn Log>,
+    trees: u64,
+    processes: [Option<u32>; 2],
+) -> anyhow::Result<Recalculated> {
     let (prices, prices_now) = watch::channel(table(1_000_000_000));
     let barrier = Barrier::default();
     let dependencies = Dependencies {
@@ -100,6 +102,9 @@ async fn measure(store: Store, log: Arc<dyn Log>, trees: u64) -> anyhow::Result<
         retention_minute: None,
     });
     tokio::spawn(runner.run(stopped));
+    // What reporting the runs took is given back first.
+    tokio::time::sleep(SETTLED).await;
+    let memory = PeakMemory::watch(processes);
     let mut seconds = 0.0;
     for parameters in ["{\"dry_run\":true}", "{\"dry_run\":false}"] {
         let started = Instant::now();
@@ -126,7 +131,10 @@ async fn measure(store: Store, log: Arc<dyn Log>, trees: u64) -> anyhow::Result<
             }
         }
     }
-    Ok(seconds)
+    Ok(Recalculated {
+        seconds,
+        peak_mib: memory.peak_mib(),
+    })
 }
 
 fn table(units: i128) -> Arc<PriceTable> {

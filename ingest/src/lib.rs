@@ -70,11 +70,12 @@ pub use state::{Counts, IngestState};
 const PREFLIGHT_AGE: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Paths on which events are sent.
-const ROUTES: [&str; 6] = [
+const ROUTES: [&str; 7] = [
     "/api/report",
     "/v1/runs/ingest",
     "/v1/traces",
     "/v1/logs",
+    "/api/public/otel/v1/traces",
     otlp::grpc::TRACES,
     otlp::grpc::LOGS,
 ];
@@ -123,6 +124,7 @@ fn routes() -> OpenApiRouter<IngestState> {
         routes!(report::runs),
         routes!(otlp::traces),
         routes!(otlp::logs),
+        routes!(otlp::langfuse_traces),
     ] {
         let methods = methods.fallback(report::method_not_allowed);
         router = router.routes((schemas, paths, methods));

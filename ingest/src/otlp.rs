@@ -25,6 +25,7 @@ mod traceloop;
 mod translation;
 mod usage;
 mod value;
+mod vocabulary;
 mod wire;
 
 use std::time::Instant;
@@ -63,6 +64,32 @@ use wire::Wire;
     security(("bearer" = []))
 )]
 pub(crate) async fn traces(State(state): State<IngestState>, request: Request) -> Response {
+    take(&state, request, Signal::Traces).await
+}
+
+/// Export spans with Langfuse's SDKs
+///
+/// The same as `/v1/traces`, where Langfuse's SDKs send their spans, with a key pair in HTTP Basic authentication: the
+/// secret key is an API key with the scope `report`, the public key is anything.
+#[utoipa::path(
+    post,
+    path = "/api/public/otel/v1/traces",
+    operation_id = "export_langfuse_spans",
+    tag = "events",
+    request_body(
+        content((answer::TracesBody = "application/json"), ("application/x-protobuf")),
+        description = "An ExportTraceServiceRequest. May be compressed with gzip, deflate, br or zstd; bounds as for `/api/report`."
+    ),
+    responses(
+        (status = 200, description = "The accepted spans are durable", content((answer::TracesAnswer = "application/json"), ("application/x-protobuf"))),
+        answer::Errors,
+    ),
+    security(("bearer" = []))
+)]
+pub(crate) async fn langfuse_traces(
+    State(state): State<IngestState>,
+    request: Request,
+) -> Response {
     take(&state, request, Signal::Traces).await
 }
 

@@ -92,11 +92,18 @@ impl RecentPages {
     pub(crate) fn range(&self, kind: Kind, now_ms: UnixMs) -> Option<Range> {
         match self.pages.get(&kind.page) {
             Some(page) => Some(self.range_of(page, kind, now_ms)),
-            // Another value may be found as often. Where it is not, little was read, and the page goes on from there.
+            // Another value may be found as often, or half as often. Where it is not, little was read, and the page goes
+            // on from there.
             None => {
                 let page = self.pages.get(&kind.shape)?;
-                let range = self.range_of(page, kind, now_ms);
-                range.is_short.then_some(range)
+                let Range { far, is_short } = self.range_of(page, kind, now_ms);
+                let age_ms = now_ms.saturating_sub(far?);
+                let most_ms = self.pages.get(&kind.everything)?.age_of(RANGE_RUNS);
+                let far = now_ms.saturating_sub((2 * age_ms).min(most_ms));
+                is_short.then_some(Range {
+                    far: Some(far),
+                    is_short,
+                })
             }
         }
     }
@@ -173,6 +180,11 @@ impl Page {
             .max(1)
     }
 
+    /// Estimated age of the last of so many runs, milliseconds.
+    fn age_of(&self, runs: f64) -> i64 {
+        (self.age_ms() as f64 * runs / self.runs) as i64
+    }
+
     /// Estimated number of runs between `far_ms` and now, at the rate of the page.
     fn runs_since(&self, far_ms: UnixMs, now_ms: UnixMs) -> f64 {
         self.runs * now_ms.saturating_sub(far_ms) as f64 / self.age_ms() as f64
@@ -239,10 +251,15 @@ mod tests {
         assert_eq!(pages.range(of("2"), NOW), None);
         pages.remember(of("2"), 51, Some(NOW - 30_000), NOW);
         let near = Some(Range {
-            far: Some(NOW - 30_000),
+            far: Some(NOW - 60_000),
             is_short: true,
         });
         assert_eq!(pages.range(of("3"), NOW), near);
+        // 51 runs in 10 s are 2,000 in 392 s.
+        pages.remember(of("2"), 51, Some(NOW - 300_000), NOW);
+        let most = pages.range(of("3"), NOW).and_then(|range| range.far);
+        assert_eq!(most, Some(NOW - 392_156));
+        pages.remember(of("2"), 51, Some(NOW - 30_000), NOW);
         // What is found far away or nowhere says nothing about other values.
         pages.remember(of("4"), 3, None, NOW);
         assert_eq!(pages.range(of("3"), NOW), near);

@@ -72,7 +72,7 @@ async fn pass(State(shared): State<Shared>, request: Request) -> Response {
         "health/ready" | "health/live" | "metrics" if request.method() == Method::GET => {
             all(&shared, &tiers, &path).await
         }
-        "api/report" | "v1/runs/ingest" | "v1/traces" | "v1/logs" => {
+        "api/report" | "v1/runs/ingest" | "v1/traces" | "v1/logs" | "api/public/otel/v1/traces" => {
             one(&shared, &tiers.ingest, request).await
         }
         _ => one(&shared, &tiers.query, request).await,

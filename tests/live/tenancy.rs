@@ -11,13 +11,14 @@ crate::harness::both_ways!(
 
 /// Endpoints with other methods than GET. The test fails on a new one until a comment here says which test shows that
 /// it keeps to its project.
-const WRITES: [&str; 24] = [
+const WRITES: [&str; 25] = [
     "/api/report",
     // The same handler; ingest/tests/report has the keys that its events name.
     "/v1/runs/ingest",
     "/v1/runs/{run_id}/score",
     // The same path from the key on; ingest/tests/report has whose project an export goes to.
     "/v1/traces",
+    "/api/public/otel/v1/traces",
     "/v1/logs",
     "/api/run/compare",
     // Reaches what its token reaches; query/tests/it has it.

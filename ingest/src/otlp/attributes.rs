@@ -95,13 +95,16 @@ impl<'a> Attributes<'a> {
 
     /// The first of these attributes that `read` accepts. It and attributes with the same value are taken; one with
     /// another value stays, so that it remains visible.
-    pub(crate) fn first<T: PartialEq>(
+    pub(crate) fn first<K: AsRef<str>, T: PartialEq>(
         &self,
-        keys: &[&str],
+        keys: impl IntoIterator<Item = K>,
         read: impl Fn(&'a Any) -> Option<T>,
     ) -> Option<T> {
         let mut found = None;
-        for entry in keys.iter().filter_map(|key| self.entry(key)) {
+        for key in keys {
+            let Some(entry) = self.entry(key.as_ref()) else {
+                continue;
+            };
             let Some(value) = read(entry.value) else {
                 continue;
             };
@@ -118,13 +121,34 @@ impl<'a> Attributes<'a> {
     }
 
     /// The first of these that is a name within its bound.
-    pub(crate) fn name(&self, keys: &[&str]) -> Option<Cow<'a, str>> {
+    pub(crate) fn name<K: AsRef<str>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Option<Cow<'a, str>> {
         self.first(keys, |any| short(any, limits::NAME_BYTES))
     }
 
     /// The first of these that is an identifier within its bound.
-    pub(crate) fn id(&self, keys: &[&str]) -> Option<Cow<'a, str>> {
+    pub(crate) fn id<K: AsRef<str>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Option<Cow<'a, str>> {
         self.first(keys, |any| short(any, limits::ID_BYTES))
+    }
+
+    /// Whether there is an attribute with this prefix.
+    pub(crate) fn has_under(&self, prefix: &str) -> bool {
+        self.keys_under(prefix).next().is_some()
+    }
+
+    /// The names of the attributes with this prefix, which stay for others.
+    pub(crate) fn keys_under<'s>(
+        &'s self,
+        prefix: &'s str,
+    ) -> impl Iterator<Item = &'a str> + use<'a, 's> {
+        let start = self.entries.partition_point(|entry| entry.key < prefix);
+        let from = self.entries[start..].iter().map(|entry| entry.key);
+        from.take_while(move |key| key.starts_with(prefix))
     }
 
     /// Takes all attributes with this prefix, with the rest of their names.

@@ -6,6 +6,7 @@ use schemas::limits;
 
 use super::attributes::Attributes;
 use super::value::{Any, held, parsed};
+use super::vocabulary::Used;
 
 /// The owner according to the span's attributes.
 #[derive(Debug, Default)]
@@ -18,37 +19,58 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(crate) fn of(attributes: &Attributes<'a>) -> Self {
+        let used = Used::by(attributes);
+        let users = [
+            "user.email",
+            "enduser.email",
+            "gen_ai.user.email",
+            "traceloop.association.properties.user_email",
+            "user.id",
+            "enduser.id",
+            "gen_ai.user",
+            "llm.user",
+            "traceloop.association.properties.user_id",
+            "user",
+        ];
+        let threads = [
+            "session.id",
+            "gen_ai.conversation.id",
+            "traceloop.association.properties.session_id",
+            "traceloop.association.properties.thread_id",
+            "session",
+        ];
         Self {
             app: app(attributes).map(Cow::from),
             // An e-mail address first, because the field is one.
-            user: attributes.name(&[
-                "user.email",
-                "enduser.email",
-                "gen_ai.user.email",
-                "traceloop.association.properties.user_email",
-                "langfuse.user.email",
-                "user.id",
-                "enduser.id",
-                "gen_ai.user",
-                "llm.user",
-                "traceloop.association.properties.user_id",
-                "langfuse.user.id",
-            ]),
-            thread: attributes.id(&[
-                "session.id",
-                "gen_ai.conversation.id",
-                "traceloop.association.properties.session_id",
-                "traceloop.association.properties.thread_id",
-                "langfuse.session.id",
-            ]),
-            tags: tags(attributes),
+            user: attributes
+                .name(users.into_iter().chain(used.names(|one| one.user)))
+                .or_else(|| in_metadata(attributes, ["user_id", "userId"], limits::NAME_BYTES)),
+            thread: attributes
+                .id(threads.into_iter().chain(used.names(|one| one.thread)))
+                .or_else(|| {
+                    let names = ["session_id", "sessionId", "thread_id", "threadId"];
+                    in_metadata(attributes, names, limits::ID_BYTES)
+                }),
+            tags: tags(attributes, used),
         }
     }
 }
 
+/// A text of the application's own object `metadata`, which stays.
+fn in_metadata<'a, const N: usize>(
+    attributes: &Attributes<'a>,
+    names: [&str; N],
+    bytes: usize,
+) -> Option<Cow<'a, str>> {
+    let object = parsed(attributes.get("metadata")?);
+    let mut texts = names.iter().filter_map(|name| object.get(name)?.as_str());
+    let text = texts.find(|text| (1..=bytes).contains(&text.len()))?;
+    Some(text.to_owned().into())
+}
+
 /// The app that a span or a record names. Only under our own name: other programs use `app_id` for anything.
 pub(crate) fn app<'a>(attributes: &Attributes<'a>) -> Option<&'a str> {
-    attributes.first(&["spindle.app_id"], |any| match any {
+    attributes.first(["spindle.app_id"], |any| match any {
         Any::StringValue(text) if (1..=limits::ID_BYTES).contains(&text.len()) => {
             Some(text.as_str())
         }
@@ -56,11 +78,12 @@ pub(crate) fn app<'a>(attributes: &Attributes<'a>) -> Option<&'a str> {
     })
 }
 
-/// Tags: lists of strings, also as JSON inside of a text, or one text. Other values, and tags over the bound, are left
+/// Tags: lists of strings, also as JSON inside of a text, or separated by commas. Other values, and tags over the bound, are left
 /// out.
-fn tags<'a>(attributes: &Attributes<'a>) -> Vec<Cow<'a, str>> {
+fn tags<'a>(attributes: &Attributes<'a>, used: Used) -> Vec<Cow<'a, str>> {
     let mut tags = Vec::new();
-    for key in ["tag.tags", "langfuse.trace.tags", "agentops.tags"] {
+    let shared = ["tag.tags", "agentops.tags", "tags"];
+    for key in shared.into_iter().chain(used.names(|one| one.tags)) {
         match attributes.take(key) {
             Some(Any::ArrayValue(list)) => {
                 tags.extend(
@@ -79,12 +102,13 @@ fn tags<'a>(attributes: &Attributes<'a>) -> Vec<Cow<'a, str>> {
                             .filter_map(|one| Some(one.as_str()?.to_owned().into())),
                     );
                 }
-                _ => tags.push(text.into()),
+                _ => tags.extend(text.split(',').map(|tag| Cow::from(tag.trim()))),
             },
             _ => {}
         }
     }
     tags.retain(|tag| (1..=limits::NAME_BYTES).contains(&tag.len()));
+    tags.dedup();
     tags.truncate(limits::EVENT_TAGS);
     tags
 }

@@ -6,6 +6,7 @@ use super::attributes::Attributes;
 use super::messages::Said;
 use super::usage::Usage;
 use super::value::Json;
+use super::vocabulary::Used;
 use super::{gen_ai, openinference, traceloop};
 
 /// The type of model calls, the only runs with a price.
@@ -32,13 +33,16 @@ pub(crate) struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Reads all conventions in a fixed order; the first value wins, because some spans carry two conventions.
     pub(crate) fn of(attributes: &Attributes<'a>) -> Self {
-        let kind = openinference::kind(attributes)
+        let used = Used::by(attributes);
+        let kind = used
+            .kind(attributes)
+            .or_else(|| openinference::kind(attributes))
             .or_else(|| gen_ai::kind(attributes))
             .or_else(|| traceloop::kind(attributes))
             .or_else(|| gen_ai::guessed_kind(attributes))
             .unwrap_or(SPAN);
         let usage = match kind {
-            LLM => Usage::of_model_call(attributes),
+            LLM => Usage::of_model_call(attributes, used),
             _ => Usage::default(),
         };
         let mut facts = Self {
@@ -50,6 +54,7 @@ impl<'a> Facts<'a> {
             input: None,
             output: None,
         };
+        used.read(attributes, &mut facts);
         openinference::read(attributes, &mut facts);
         gen_ai::read(attributes, &mut facts);
         traceloop::read(attributes, &mut facts);

@@ -17,10 +17,11 @@ pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
     let operation = attributes.text("gen_ai.operation.name")?;
     Some(match operation.to_ascii_lowercase().as_str() {
         "chat" | "chat.completions" | "text_completion" | "text.completions" | "completion" => LLM,
-        "generate_content" | "response" | "responses" | "embeddings" | "embedding" => LLM,
-        "execute_tool" => "tool",
+        "acompletion" | "atext_completion" | "aembedding" | "aresponses" | "llm_call" => LLM,
+        "generate_content" | "response" | "responses" | "embeddings" | "embedding" | "embed" => LLM,
+        "execute_tool" | "call_mcp_tool" => "tool",
         "invoke_agent" | "create_agent" => "agent",
-        "retrieval" => "retriever",
+        "retrieval" | "rerank" | "arerank" => "retriever",
         // `invoke_workflow`, `plan` and unknown operations: a step that contains others.
         _ => "chain",
     })
@@ -41,24 +42,26 @@ pub(crate) fn guessed_kind(attributes: &Attributes<'_>) -> Option<&'static str> 
 /// Fills the fields that are still empty.
 pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
     let own_name = match facts.kind {
-        "tool" => attributes.name(&["gen_ai.tool.name"]),
-        "agent" => attributes.name(&["gen_ai.agent.name"]),
+        "tool" => attributes.name(["gen_ai.tool.name"]),
+        "agent" => attributes.name(["gen_ai.agent.name"]),
         _ => None,
     };
     facts.name = facts.name.take().or(own_name);
     facts.agent = facts
         .agent
         .take()
-        .or_else(|| attributes.name(&["gen_ai.agent.name"]));
+        .or_else(|| attributes.name(["gen_ai.agent.name"]));
     let argument = |key| attributes.take(key).map(Json::read);
     facts.input = facts
         .input
         .take()
-        .or_else(|| argument("gen_ai.tool.call.arguments"));
+        .or_else(|| argument("gen_ai.tool.call.arguments"))
+        .or_else(|| argument("gen_ai.retrieval.query.text"));
     facts.output = facts
         .output
         .take()
-        .or_else(|| argument("gen_ai.tool.call.result"));
+        .or_else(|| argument("gen_ai.tool.call.result"))
+        .or_else(|| argument("gen_ai.retrieval.documents"));
     if facts.said.input.is_empty() {
         let said = &mut facts.said.input;
         said.extend(

@@ -78,6 +78,10 @@ fn message(value: Value, role: &str) -> Vec<Value> {
     if let Some(parts) = fields.get("content").and_then(parts_in_text) {
         fields.insert("content".to_owned(), parts);
     }
+    if let Some(blocks) = fields.get_mut("content").and_then(blocks) {
+        fields.remove("content");
+        return from_parts(fields, blocks);
+    }
     match fields.remove("tool_calls") {
         None | Some(Value::Null) => {}
         Some(Value::Array(calls)) if calls.is_empty() => {}
@@ -107,8 +111,57 @@ fn message(value: Value, role: &str) -> Vec<Value> {
 fn parts_in_text(content: &Value) -> Option<Value> {
     let text = content.as_str().filter(|text| text.starts_with('['))?;
     let parts: Vec<Value> = serde_json::from_str(text).ok()?;
-    let are_parts = !parts.is_empty() && parts.iter().all(|part| part["type"].is_string());
+    let is_part = |part: &Value| part["type"].is_string() || is_block(part);
+    let are_parts = !parts.is_empty() && parts.iter().all(is_part);
     are_parts.then(|| parts.into())
+}
+
+/// Fields that a block of Bedrock's Converse API consists of: of one of them.
+const BLOCKS: [&str; 6] = [
+    "text",
+    "toolUse",
+    "toolResult",
+    "image",
+    "document",
+    "reasoningContent",
+];
+
+fn is_block(part: &Value) -> bool {
+    let fields = part.as_object().filter(|fields| fields.len() == 1);
+    fields.is_some_and(|fields| fields.keys().all(|key| BLOCKS.contains(&key.as_str())))
+}
+
+/// Blocks of Bedrock's Converse API (`{"text": ..}`, `{"toolUse": {..}}`, `{"toolResult": {..}}`), as parts of the GenAI
+/// conventions. Strands Agents writes them.
+fn blocks(content: &mut Value) -> Option<Vec<Value>> {
+    let list = content.as_array_mut()?;
+    if list.is_empty() || !list.iter().all(is_block) {
+        return None;
+    }
+    let parts = list.iter_mut().map(|block| {
+        let mut take = |key| block.get_mut(key).map(Value::take);
+        if let Some(text) = take("text") {
+            json!({"type": "text", "content": text})
+        } else if let Some(call) = take("toolUse") {
+            json!({"type": "tool_call", "id": call["toolUseId"], "name": call["name"], "arguments": call["input"]})
+        } else if let Some(result) = take("toolResult") {
+            json!({"type": "tool_call_response", "id": result["toolUseId"], "response": of_blocks(&result["content"])})
+        } else if let Some(thought) = take("reasoningContent") {
+            json!({"type": "reasoning", "content": thought["reasoningText"]["text"]})
+        } else {
+            block.take()
+        }
+    });
+    Some(parts.collect())
+}
+
+/// The text of a tool's result, where it is one.
+fn of_blocks(content: &Value) -> Value {
+    match content.as_array().map(Vec::as_slice) {
+        Some([one]) if one["text"].is_string() => one["text"].clone(),
+        Some([one]) if one.get("json").is_some() => one["json"].clone(),
+        _ => content.clone(),
+    }
 }
 
 /// Takes a message out of its wrapper; fields of the wrapper, like a finish reason, move into it.
@@ -194,7 +247,7 @@ fn joined(mut parts: Vec<Value>) -> Value {
 fn from_parts(mut fields: Map<String, Value>, parts: Vec<Value>) -> Vec<Value> {
     let (mut contents, mut calls, mut messages) = (Vec::new(), Vec::new(), Vec::new());
     let mut thoughts: Vec<String> = Vec::new();
-    for part in parts {
+    for part in parts.into_iter().map(of_gemini) {
         match part.get("type").and_then(Value::as_str) {
             Some("tool_call") => calls.push(call(without_type(part))),
             Some("tool_call_response") => messages.push(answer_of_tool(part)),
@@ -221,6 +274,30 @@ fn from_parts(mut fields: Map<String, Value>, parts: Vec<Value>) -> Vec<Value> {
     }
     messages.push(Value::Object(fields));
     messages
+}
+
+/// A part of Gemini's API, which has no type, as a part of the GenAI conventions.
+fn of_gemini(mut part: Value) -> Value {
+    if part.get("type").is_some() {
+        return part;
+    }
+    let mut take = |names: [&str; 2]| {
+        names
+            .into_iter()
+            .find_map(|name| part.get_mut(name).map(Value::take))
+    };
+    if let Some(call) = take(["function_call", "functionCall"]) {
+        return json!({"type": "tool_call", "id": call["id"], "name": call["name"], "arguments": call["args"]});
+    }
+    if let Some(answer) = take(["function_response", "functionResponse"]) {
+        return json!({"type": "tool_call_response", "id": answer["id"], "response": answer["response"]});
+    }
+    let is_thought = part["thought"] == true;
+    match part.get("text").filter(|text| text.is_string()) {
+        Some(text) if is_thought => json!({"type": "reasoning", "content": text}),
+        Some(text) => json!({"type": "text", "text": text}),
+        None => part,
+    }
 }
 
 fn without_type(mut part: Value) -> Value {

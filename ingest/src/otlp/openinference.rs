@@ -42,15 +42,15 @@ pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
 /// Fills the fields that are still empty.
 pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
     let own_name = match facts.kind {
-        "tool" => attributes.name(&["tool.name"]),
-        "agent" => attributes.name(&["agent.name"]),
+        "tool" => attributes.name(["tool.name"]),
+        "agent" => attributes.name(["agent.name"]),
         _ => None,
     };
     facts.name = facts.name.take().or(own_name);
     facts.agent = facts
         .agent
         .take()
-        .or_else(|| attributes.name(&["agent.name"]));
+        .or_else(|| attributes.name(["agent.name"]));
     facts.input = facts
         .input
         .take()

@@ -29,7 +29,7 @@ pub(crate) fn kind(attributes: &Attributes<'_>) -> Option<&'static str> {
 /// Fills the fields that are still empty.
 pub(crate) fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
     if facts.name.is_none() && matches!(facts.kind, "tool" | "agent") {
-        facts.name = attributes.name(&["traceloop.entity.name", "tool.name", "agent.name"]);
+        facts.name = attributes.name(["traceloop.entity.name", "tool.name", "agent.name"]);
     }
     let value = |key| attributes.take(key).map(Json::read);
     facts.input = facts

@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 
 use super::attributes::Attributes;
-use super::value::Any;
+use super::value::{Any, parsed};
+use super::vocabulary::{Used, Vocabulary};
+use serde_json::Value;
 
 const SERVED_MODEL: [&str; 5] = [
     "gen_ai.response.model",
@@ -83,8 +85,9 @@ pub(crate) struct Usage<'a> {
 }
 
 impl<'a> Usage<'a> {
-    pub(crate) fn of_model_call(attributes: &Attributes<'a>) -> Self {
-        let served = attributes.name(&SERVED_MODEL);
+    pub(crate) fn of_model_call(attributes: &Attributes<'a>, used: Used) -> Self {
+        let names = |of: fn(&Vocabulary) -> &'static [&'static str]| used.names(of);
+        let served = attributes.name(SERVED_MODEL.into_iter().chain(names(|one| one.model)));
         let model = match &served {
             // The requested model stays metadata if it differs.
             Some(served) => {
@@ -96,16 +99,22 @@ impl<'a> Usage<'a> {
                 Some(served.clone())
             }
             None => attributes
-                .name(&ASKED_MODEL)
+                .name(ASKED_MODEL)
                 .or_else(|| asked_in_parameters(attributes)),
         };
-        let tokens = |keys: &[&str]| attributes.first(keys, count);
-        let cached = tokens(&CACHED);
+        let tokens = |shared: &[&'static str], of| {
+            attributes.first(shared.iter().copied().chain(names(of)), count)
+        };
+        let counts = Counts::of(attributes, names(|one| one.usage));
+        let cached = tokens(&CACHED, |one| one.cached).or(counts.cached);
         let cache_written = CACHE_WRITTEN
-            .iter()
-            .find_map(|key| attributes.get(key).and_then(count));
-        let (prompt, completion) = (tokens(&PROMPT), tokens(&COMPLETION));
-        let total = tokens(&TOTAL);
+            .into_iter()
+            .chain(names(|one| one.cache_written))
+            .find_map(|key| attributes.get(key).and_then(count))
+            .or(counts.cache_written);
+        let prompt = tokens(&PROMPT, |one| one.prompt).or(counts.prompt);
+        let completion = tokens(&COMPLETION, |one| one.completion).or(counts.completion);
+        let total = tokens(&TOTAL, |one| one.total).or(counts.total);
         // Vectors are no tokens, and without a count there would be no price.
         let completion =
             completion.or_else(|| (prompt.is_some() && makes_vectors(attributes)).then_some(0));
@@ -116,9 +125,83 @@ impl<'a> Usage<'a> {
             completion,
             total,
             cached,
-            reasoning: tokens(&REASONING),
+            reasoning: tokens(&REASONING, |one| one.reasoning).or(counts.reasoning),
             // Clients that know no price send 0, and so do failed calls: our own table then knows better.
-            cost: attributes.first(&COST, amount),
+            cost: attributes.first(COST, amount),
+        }
+    }
+}
+
+/// Counts from one JSON object, under the names of the providers' own responses and of the clients'.
+#[derive(Debug, Default)]
+struct Counts {
+    prompt: Option<u64>,
+    completion: Option<u64>,
+    total: Option<u64>,
+    cached: Option<u64>,
+    cache_written: Option<u64>,
+    reasoning: Option<u64>,
+}
+
+impl Counts {
+    /// The first of these attributes that is an object.
+    fn of(attributes: &Attributes<'_>, mut names: impl Iterator<Item = &'static str>) -> Self {
+        let object = names.find_map(|name| match parsed(attributes.take(name)?) {
+            Value::Object(fields) => Some(Value::Object(fields)),
+            // Written by Python, as LiteLLM does: an object of numbers in other quotation marks.
+            Value::String(text) if text.starts_with("{'") => {
+                let text = text.replace('\'', "\"").replace("None", "null");
+                serde_json::from_str(&text).ok()
+            }
+            _ => None,
+        });
+        let Some(object) = object else {
+            return Self::default();
+        };
+        // A pointer into the object.
+        let first = |pointers: &[&str]| {
+            let mut values = pointers
+                .iter()
+                .filter_map(|pointer| object.pointer(pointer));
+            values.find_map(Value::as_u64)
+        };
+        Self {
+            prompt: first(&[
+                "/prompt_tokens",
+                "/input_tokens",
+                "/input",
+                "/promptTokens",
+                "/inputTokens",
+            ]),
+            completion: first(&[
+                "/completion_tokens",
+                "/output_tokens",
+                "/output",
+                "/completionTokens",
+                "/outputTokens",
+            ]),
+            total: first(&["/total_tokens", "/total", "/totalTokens"]),
+            cached: first(&[
+                "/prompt_tokens_details/cached_tokens",
+                "/input_tokens_details/cached_tokens",
+                "/input_token_details/cache_read",
+                "/input_cache_read",
+                "/input_cached_tokens",
+                "/cache_read_input_tokens",
+                "/cached_tokens",
+            ]),
+            cache_written: first(&[
+                "/input_token_details/cache_creation",
+                "/input_cache_creation",
+                "/cache_creation_input_tokens",
+            ]),
+            reasoning: first(&[
+                "/completion_tokens_details/reasoning_tokens",
+                "/output_tokens_details/reasoning_tokens",
+                "/output_token_details/reasoning",
+                "/output_reasoning",
+                "/output_reasoning_tokens",
+            ]),
         }
     }
 }
@@ -166,6 +249,9 @@ fn makes_vectors(attributes: &Attributes<'_>) -> bool {
             )
         })
         || attributes.text("llm.request.type") == Some("embedding")
+        || attributes
+            .text("ai.operationId")
+            .is_some_and(|operation| operation.ends_with(".doEmbed"))
         || attributes
             .text("openinference.span.kind")
             .is_some_and(|kind| kind.eq_ignore_ascii_case("EMBEDDING"))

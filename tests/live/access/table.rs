@@ -83,6 +83,7 @@ pub(super) const ROWS: &[Row] = &[
     row("get", "/v1/datasets/{slug}", Need::Read, ""),
     row("post", "/v1/traces", Need::Report, "{}"),
     row("post", "/v1/logs", Need::Report, "{}"),
+    row("post", "/api/public/otel/v1/traces", Need::Report, "{}"),
     row("get", "/api/run", Need::Read, ""),
     row("get", "/api/run/{run_id}", Need::Read, ""),
     row("get", "/api/run/{run_id}/tree", Need::Read, ""),
