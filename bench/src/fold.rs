@@ -19,7 +19,7 @@ use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
 use schemas::record::RecordHeader;
 use serde_json::json;
 use store::StoreError;
-use store::reads::states::{Child, ChildSum, RunPlace, StoredRun};
+use store::reads::states::{Child, ChildSum, LinkedRun, RunPlace, StoredRun};
 
 use crate::process::thread_cpu_seconds;
 
@@ -92,6 +92,23 @@ impl Tables for Nowhere {
     }
 
     async fn waiting_parents(
+        &self,
+        _: Option<i64>,
+        _: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    async fn linked_runs(
+        &self,
+        _: &Scope,
+        _: &[u64],
+        _: usize,
+    ) -> Result<Vec<LinkedRun>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn call_links(
         &self,
         _: Option<i64>,
         _: &mut (dyn FnMut(u64) + Send),

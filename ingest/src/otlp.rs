@@ -19,6 +19,7 @@ mod message_event;
 mod messages;
 mod metadata;
 mod openinference;
+mod response_id;
 mod source;
 mod span;
 mod traceloop;

@@ -128,7 +128,10 @@ impl HotRuns {
 
 impl Entries {
     fn put(&mut self, key: RunKey, run: HotRun, now: Instant) {
-        let bytes = run.snapshot.bytes() + run.resolved.bytes() + ENTRY_BYTES;
+        let bytes = run.snapshot.bytes()
+            + run.resolved.bytes()
+            + size_of_val(&*run.counting.links)
+            + ENTRY_BYTES;
         let entry = Entry {
             run,
             bytes,
@@ -212,7 +215,7 @@ impl HotView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{OwnCost, Resolved, RunTotals, Scope, Snapshot, nothing};
+    use crate::run::{Counting, OwnCost, Resolved, RunTotals, Scope, Snapshot, nothing};
     use schemas::ids::{AppId, ProjectId};
 
     fn run(state_bytes: usize) -> HotRun {
@@ -228,8 +231,11 @@ mod tests {
                 root: nothing(),
                 agent: nothing(),
                 user_email: nothing(),
+                enclosing_call: nothing(),
+                is_call: false,
             },
             cost: OwnCost::default(),
+            counting: Counting::alone(),
             run_totals: RunTotals::default(),
             may_have_children: false,
         }

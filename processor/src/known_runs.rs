@@ -1,4 +1,4 @@
-//! Bloom filters of stored runs and of unknown parents that runs name: a "no" is certain, a "yes" may be wrong.
+//! Bloom filters of stored runs, of unknown parents that runs name, and of links between model calls: a "no" is certain, a "yes" may be wrong.
 //!
 //! Nearly every event belongs to a run that is new or hot. Looking up each new run in the table would cost more than
 //! everything else, so Bloom filters over all stored runs answer first: a "no" is certain, a "maybe" costs one id in a
@@ -73,16 +73,18 @@ impl GrowingSet {
 pub struct KnownRuns {
     runs: RwLock<GrowingSet>,
     waiting: RwLock<GrowingSet>,
+    links: RwLock<GrowingSet>,
     /// Everything written before this time is in the sets, Unix milliseconds.
     learned_ms: AtomicI64,
 }
 
 impl KnownRuns {
-    /// Reads both sets from the table. Nothing can be folded before, because a "no" would be a guess.
+    /// Reads the sets from the table. Nothing can be folded before, because a "no" would be a guess.
     pub async fn load(tables: &dyn Tables) -> Result<Self, StoreError> {
         let known = Self {
             runs: RwLock::new(GrowingSet::new()),
             waiting: RwLock::new(GrowingSet::new()),
+            links: RwLock::new(GrowingSet::new()),
             learned_ms: AtomicI64::new(0),
         };
         known.learn(tables).await?;
@@ -115,6 +117,8 @@ impl KnownRuns {
         tables.known_runs(since_ms, &mut runs).await?;
         let mut waiting = |hash| add(&self.waiting, hash);
         tables.waiting_parents(since_ms, &mut waiting).await?;
+        let mut links = |hash| add(&self.links, hash);
+        tables.call_links(since_ms, &mut links).await?;
         self.learned_ms.fetch_max(now_ms, Ordering::AcqRel);
         Ok(())
     }
@@ -132,6 +136,20 @@ impl KnownRuns {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .contains(hash)
+    }
+
+    /// Whether stored runs may have this link.
+    pub fn may_be_linked(&self, link: u64) -> bool {
+        self.links
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(link)
+    }
+
+    /// Call before runs with these links are stored.
+    pub fn add_links(&self, links: impl Iterator<Item = u64>) {
+        let mut known = self.links.write().unwrap_or_else(PoisonError::into_inner);
+        links.for_each(|link| known.insert(link));
     }
 
     /// Call before these runs are stored.

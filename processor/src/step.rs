@@ -14,6 +14,7 @@ use crate::tables::Rows;
 
 pub mod again;
 mod batch;
+pub mod counting;
 pub mod decode;
 pub mod lease;
 pub mod lineage;
@@ -78,9 +79,9 @@ pub async fn store(
     };
     for (node, scope) in working.changed() {
         let rows = run::rows(node, scope, now_ms);
-        // A run that moved to another parent took its totals with it. Once that is stored, the previous parent is no
-        // longer known, so the other rows are stored first.
-        if working.is_rewired(node) {
+        // A run that moved to another parent took its totals with it, and a run that lost its links may have counted
+        // others. Once that is stored, they are no longer known, so the other rows are stored first.
+        if working.is_cause(node) {
             stored.causes.extend(rows);
         } else {
             stored.runs.extend(rows);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use schemas::ids::ProjectId;
-use store::reads::states::{Child, ChildPage, ChildSum, RunPlace, StoredRun};
+use store::reads::states::{Child, ChildPage, ChildSum, LinkedRun, RunPlace, StoredRun};
 use store::tables::rows::{EventRow, FeedbackRow, InstanceRow, MessageRow};
 use store::{Store, StoreError};
 
@@ -119,6 +119,21 @@ pub trait Tables: Send + Sync {
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError>;
 
+    /// The runs with one of these links, at most `most` of each; see [`Store::runs_by_call_links`].
+    async fn linked_runs(
+        &self,
+        scope: &Scope,
+        links: &[u64],
+        most: usize,
+    ) -> Result<Vec<LinkedRun>, StoreError>;
+
+    /// Calls back with every link that a run has; `since` as above.
+    async fn call_links(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError>;
+
     /// The number of partitions that all processors place keys by; `None` if no processor has decided it.
     async fn placed_by(&self) -> Result<Option<u32>, StoreError>;
 
@@ -218,6 +233,24 @@ impl Tables for Store {
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError> {
         Store::waiting_parents(self, since, each).await
+    }
+
+    async fn linked_runs(
+        &self,
+        scope: &Scope,
+        links: &[u64],
+        most: usize,
+    ) -> Result<Vec<LinkedRun>, StoreError> {
+        let (project, app) = (scope.project.as_str(), scope.app.as_str());
+        Store::runs_by_call_links(self, project, app, links, most).await
+    }
+
+    async fn call_links(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        Store::call_links(self, since, each).await
     }
 
     async fn placed_by(&self) -> Result<Option<u32>, StoreError> {

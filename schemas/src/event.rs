@@ -10,6 +10,7 @@ mod dialect;
 mod feedback;
 mod fields;
 mod message;
+pub mod response_id;
 mod values;
 
 use std::borrow::Cow;
@@ -66,6 +67,8 @@ pub struct Event<'a> {
     pub tokens: Tokens,
     /// Cost in USD as the client computed it: authoritative.
     pub cost: Option<Decimal>,
+    /// The identifier that the model's provider gave to the response.
+    pub response_id: Option<Cow<'a, str>>,
     /// The acting agent.
     pub agent: Option<Cow<'a, str>>,
     /// The user on whose behalf the run works.

@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 
 pub use cost::Cost;
 pub use marks::{LatestFeedback, is_mark};
-pub use own_calls::ModelCall;
+pub use own_calls::{ModelCall, OneCall};
 pub use own_usage::OwnUsage;
 pub use register::{First, Last, Stamp};
 pub use state::{ErrorSummary, Previews, RunState, StateFault};

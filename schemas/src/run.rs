@@ -88,8 +88,11 @@ pub struct Run {
     #[schema(value_type = f64)]
     pub cost: Dollars,
     /// Why the cost is what it is.
-    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model)$")]
+    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model|counted_elsewhere)$")]
     pub cost_status: CostStatus,
+    /// The run that counts this model call, where `cost_status` is `counted_elsewhere`: another instrumentation reported
+    /// the call too, and nothing of this run counts in any sum.
+    pub counted_run_id: Option<String>,
     /// Cost with all descendants in USD, exact.
     #[schema(value_type = f64)]
     pub total_cost: Dollars,
@@ -177,6 +180,8 @@ pub struct RunDetail {
     pub cached_tokens: Option<u64>,
     /// Part of the completion's tokens spent on reasoning.
     pub reasoning_tokens: Option<u64>,
+    /// The identifier that the model's provider gave to the response.
+    pub response_id: Option<String>,
     /// Whether the cost is an estimate.
     pub cost_estimated: bool,
     /// Prompt tokens with all descendants.
@@ -233,7 +238,7 @@ pub struct RunCall {
     #[schema(value_type = f64)]
     pub cost: Dollars,
     /// Why the cost is what it is.
-    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model)$")]
+    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model|counted_elsewhere)$")]
     pub cost_status: CostStatus,
     /// Whether the cost is an estimate.
     pub cost_estimated: bool,

@@ -35,6 +35,9 @@ pub(crate) struct Draft<'a> {
     pub(crate) output: Option<Json<'a>>,
     #[serde(flatten)]
     pub(crate) usage: Option<Spent<'a>>,
+    /// The identifier that the model's provider gave to the response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) response_id: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Failure<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +113,7 @@ impl<'a> Draft<'a> {
             input: None,
             output: None,
             usage: None,
+            response_id: None,
             error: None,
             agent: None,
             user_email: None,

@@ -17,6 +17,7 @@ use super::facts::Facts;
 use super::message_event::{DETAILS, MessageEvent};
 use super::messages::Said;
 use super::metadata::{self, Metadata};
+use super::response_id;
 use super::source::Source;
 use super::value::{Any, Json, cut, held};
 
@@ -77,6 +78,7 @@ pub(crate) fn write(
     // One identity for any outcome: a span has one end.
     end.event_id = Some(format!("{trace_id}-{run_id}-end"));
 
+    end.response_id = response_id::of(&facts, &attributes);
     let (input, repeated_input) = facts.take_input();
     let (output, repeated_output) = facts.take_output();
     start.input = input;

@@ -20,6 +20,17 @@ impl OwnCost {
     }
 }
 
+impl OwnCost {
+    /// Of a call that another run counts.
+    pub fn counted_elsewhere() -> Self {
+        Self {
+            amount: 0,
+            status: CostStatus::CountedElsewhere,
+            is_estimated: false,
+        }
+    }
+}
+
 impl From<Cost> for OwnCost {
     fn from(cost: Cost) -> Self {
         Self {

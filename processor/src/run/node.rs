@@ -7,7 +7,7 @@ use store::reads::states::StoredRun;
 
 use super::cost::OwnCost;
 use super::key::{KeyMap, RunKey, Scope};
-use super::snapshot::{HotRun, Resolved, RunTotals, Snapshot, nothing};
+use super::snapshot::{Counting, HotRun, Resolved, RunTotals, Snapshot, nothing};
 use crate::error::ProcessorError;
 
 #[derive(Clone, Debug)]
@@ -21,6 +21,7 @@ pub(crate) struct Base {
     parent: Option<RunKey>,
     parent_run_id: Arc<str>,
     cost: OwnCost,
+    counting: Counting,
     run_totals: RunTotals,
     /// Whether only marks on it were stored.
     is_unseen: bool,
@@ -39,6 +40,8 @@ pub struct Node {
     pub resolved: Resolved,
     /// Its own cost.
     pub cost: OwnCost,
+    /// Whether its model call counts.
+    pub counting: Counting,
     own_totals: Totals,
     /// Subtree totals, as far as they are computed.
     pub totals: Totals,
@@ -63,6 +66,7 @@ impl Node {
             base.snapshot != self.snapshot
                 || base.resolved != self.resolved
                 || base.cost != self.cost
+                || base.counting != self.counting
                 || base.run_totals.totals != self.totals
                 || base.keys != keys
         })
@@ -71,6 +75,35 @@ impl Node {
     /// Whether it is stored below a parent that is not its current one.
     pub fn is_rewired(&self) -> bool {
         self.stored_totals().is_some() && self.stored_parent() != self.parent
+    }
+
+    /// What its children inherit.
+    pub fn handed_down(&self) -> Resolved {
+        let mut resolved = self.resolved.clone();
+        if resolved.is_call {
+            resolved.enclosing_call = self.run_id.clone();
+        }
+        resolved
+    }
+
+    /// The links of its stored row; empty for a new run.
+    pub fn stored_links(&self) -> &[u64] {
+        let base = self.base.as_ref();
+        base.map(|base| &*base.counting.links).unwrap_or_default()
+    }
+
+    /// Whether its row is what tells that other runs have to be decided again: once it is stored, they are no longer
+    /// found by it.
+    pub fn has_lost_links(&self) -> bool {
+        let mut stored = self.stored_links().iter();
+        stored.any(|link| !self.counting.links.contains(link))
+    }
+
+    /// Whether it, or what counts it, may differ from what is stored.
+    pub fn is_call_changed(&self) -> bool {
+        self.base
+            .as_ref()
+            .is_none_or(|base| base.snapshot != self.snapshot || base.resolved != self.resolved)
     }
 
     /// Without its descendants; zero before [`Node::set_cost`].
@@ -133,6 +166,8 @@ impl Node {
             root: run_id.clone(),
             agent: nothing(),
             user_email: nothing(),
+            enclosing_call: nothing(),
+            is_call: false,
         };
         Self {
             scope,
@@ -141,6 +176,7 @@ impl Node {
             snapshot: Snapshot::default(),
             resolved,
             cost: OwnCost::default(),
+            counting: Counting::alone(),
             own_totals: Totals::default(),
             totals: Totals::default(),
             parent: None,
@@ -164,7 +200,7 @@ impl Node {
     /// Sets the cost of its current state.
     pub(crate) fn set_cost(&mut self, cost: OwnCost) {
         self.cost = cost;
-        self.own_totals = Totals::own(&self.state, cost.amount);
+        self.own_totals = own_totals(&self.state, cost, &self.counting);
     }
 
     /// A run from the cache.
@@ -186,6 +222,7 @@ impl Node {
             resolved: hot.resolved,
             keys,
             cost: hot.cost,
+            counting: hot.counting,
             totals: hot.run_totals.totals,
         };
         let mut node = found.into_node(scope, run_id, of, state);
@@ -222,12 +259,18 @@ impl Node {
                 root: newest.root_run_id.as_str().into(),
                 agent: newest.agent.as_str().into(),
                 user_email: newest.user_email.as_str().into(),
+                enclosing_call: newest.enclosing_call.as_str().into(),
+                is_call: state.is_llm(),
             },
             keys,
             cost: OwnCost {
                 amount: newest.cost,
                 status: newest.cost_status,
                 is_estimated: newest.cost_estimated != 0,
+            },
+            counting: Counting {
+                counted_run_id: newest.counted_run_id.as_str().into(),
+                links: newest.call_links.as_slice().into(),
             },
             totals: newest.totals,
         };
@@ -247,6 +290,7 @@ struct Found {
     resolved: Resolved,
     keys: Vec<i64>,
     cost: OwnCost,
+    counting: Counting,
     totals: Totals,
 }
 
@@ -254,7 +298,7 @@ impl Found {
     fn into_node(self, scope: usize, run_id: Arc<str>, of: &Scope, state: RunState) -> Node {
         let parent_run_id: Arc<str> = state.parent_run_id().into();
         let parent = parent_of(&state, of);
-        let own_totals = Totals::own(&state, self.cost.amount);
+        let own_totals = own_totals(&state, self.cost, &self.counting);
         let base = Base {
             version: self.version,
             snapshot: self.snapshot.clone(),
@@ -263,6 +307,7 @@ impl Found {
             parent,
             parent_run_id,
             cost: self.cost,
+            counting: self.counting.clone(),
             run_totals: RunTotals {
                 own: own_totals,
                 totals: self.totals,
@@ -276,12 +321,25 @@ impl Found {
             snapshot: self.snapshot,
             resolved: self.resolved,
             cost: self.cost,
+            counting: self.counting,
             own_totals,
             totals: self.totals,
             parent,
             may_have_children: true,
             base: Some(Box::new(base)),
         }
+    }
+}
+
+/// What a run adds to its own subtree totals and to those above it. A call that another run counts adds no usage.
+fn own_totals(state: &RunState, cost: OwnCost, counting: &Counting) -> Totals {
+    let totals = Totals::own(state, cost.amount);
+    match counting.is_elsewhere() {
+        true => Totals {
+            errors: totals.errors,
+            ..Totals::default()
+        },
+        false => totals,
     }
 }
 

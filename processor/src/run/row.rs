@@ -67,6 +67,10 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
     let error = state.error();
     let usage = state.usage();
     let tokens = usage.tokens;
+    let calls = match node.counting.is_elsewhere() {
+        true => 0,
+        false => usage.calls,
+    };
     RunRow {
         project_id: scope.project.as_str(),
         app_id: scope.app.as_str(),
@@ -91,9 +95,12 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
         total_tokens: tokens.total,
         cached_tokens: tokens.cached,
         reasoning_tokens: tokens.reasoning,
-        calls: usage.calls,
+        calls,
+        enclosing_call: &node.resolved.enclosing_call,
+        call_links: &node.counting.links,
         cost: cost.amount,
         cost_status: cost.status,
+        counted_run_id: &node.counting.counted_run_id,
         cost_estimated: u8::from(cost.is_estimated),
         total_cost,
         total_prompt_tokens,

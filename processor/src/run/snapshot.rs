@@ -15,11 +15,16 @@ pub struct Resolved {
     pub agent: Arc<str>,
     /// The run's user, else the nearest ancestor's, else empty.
     pub user_email: Arc<str>,
+    /// The nearest run of type `llm` above it, else empty.
+    pub enclosing_call: Arc<str>,
+    /// Whether it is of type `llm` itself, and so encloses what is below it.
+    pub is_call: bool,
 }
 
 impl Resolved {
     pub fn bytes(&self) -> usize {
-        self.root.len() + self.agent.len() + self.user_email.len()
+        let inherited = self.agent.len() + self.user_email.len();
+        self.root.len() + inherited + self.enclosing_call.len()
     }
 }
 
@@ -64,6 +69,31 @@ pub struct RunTotals {
     pub totals: Totals,
 }
 
+/// Whether a model call counts, and what runs that may report the same call are found by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counting {
+    /// The run that counts the call instead; empty for none.
+    pub counted_run_id: Arc<str>,
+    /// Hashes of [`store::reads::states::CallLink`].
+    pub links: Arc<[u64]>,
+}
+
+impl Counting {
+    /// A run that counts for itself and has nothing in common with others.
+    pub fn alone() -> Self {
+        static NO_LINKS: LazyLock<Arc<[u64]>> = LazyLock::new(|| [].into());
+        Self {
+            counted_run_id: nothing(),
+            links: NO_LINKS.clone(),
+        }
+    }
+
+    /// Whether another run counts the call.
+    pub fn is_elsewhere(&self) -> bool {
+        !self.counted_run_id.is_empty()
+    }
+}
+
 /// What a run's next event needs of the run.
 #[derive(Clone, Debug)]
 pub struct HotRun {
@@ -73,6 +103,7 @@ pub struct HotRun {
     pub started_at_ms: i64,
     pub resolved: Resolved,
     pub cost: OwnCost,
+    pub counting: Counting,
     pub run_totals: RunTotals,
     /// Whether any run may name this one as its parent.
     pub may_have_children: bool,

@@ -49,7 +49,7 @@ pub fn resolve(nodes: &mut Nodes, frontier: &KeySet, rewired: &KeySet) -> Round 
         for key in climb.chain.into_iter().rev() {
             if let Some(node) = nodes.get_mut(key) {
                 node.resolved = inherit(node, above.as_ref());
-                above = Some(node.resolved.clone());
+                above = Some(node.handed_down());
             }
             done.insert(key);
         }
@@ -91,17 +91,17 @@ impl Climb {
         loop {
             let node = nodes.get(cursor)?;
             if reached.done.contains(&cursor) {
-                return Some(node.resolved.clone());
+                return Some(node.handed_down());
             }
             if !reached.frontier.contains(&cursor) {
-                let resolved = node.resolved.clone();
+                let resolved = node.handed_down();
                 self.widen_from(cursor, nodes, reached);
                 return Some(resolved);
             }
             if let Some(at) = place.get(&cursor) {
                 self.cycle = self.chain.split_off(*at);
                 resolve_cycle(nodes, &self.cycle);
-                return nodes.get(cursor).map(|node| node.resolved.clone());
+                return nodes.get(cursor).map(Node::handed_down);
             }
             place.insert(cursor, self.chain.len());
             self.chain.push(cursor);
@@ -142,6 +142,8 @@ fn inherit(node: &Node, above: Option<&Resolved>) -> Resolved {
             node.state.own_user_email(),
             above.map(|above| &above.user_email),
         ),
+        enclosing_call: above.map_or_else(nothing, |above| above.enclosing_call.clone()),
+        is_call: node.state.is_llm(),
     }
 }
 
@@ -155,6 +157,9 @@ fn resolve_cycle(nodes: &mut Nodes, members: &[RunKey]) {
         root,
         agent: nothing(),
         user_email: nothing(),
+        // In a cycle no call encloses another: each would enclose itself.
+        enclosing_call: nothing(),
+        is_call: false,
     };
     // Two rounds: after the first one the carried values are right, no matter where it began.
     for key in members.iter().rev().chain(members.iter().rev()) {

@@ -16,6 +16,7 @@ use crate::tables::Tables;
 
 mod above;
 mod below;
+mod counting;
 mod loading;
 mod request;
 mod resolving;
@@ -106,6 +107,7 @@ impl Working {
         working.reprice(repriced, &mut touched, sources).await?;
         working.resume(resumed, &mut touched, sources).await?;
         working.resolve_lineage(&mut touched, sources).await?;
+        working.count_once(&mut touched, sources).await?;
         working.recompute_totals(&touched, sources).await?;
         Ok(working)
     }
@@ -118,9 +120,10 @@ impl Working {
             .map(|node| (node, &self.nodes.scopes[node.scope]))
     }
 
-    /// Whether the run is stored below a parent that is not its current one.
-    pub fn is_rewired(&self, node: &Node) -> bool {
-        node.is_rewired()
+    /// Whether the run's stored row is needed to find other runs of this step again: it is stored below a parent that
+    /// is not its current one, or with links that it no longer has.
+    pub fn is_cause(&self, node: &Node) -> bool {
+        node.is_rewired() || node.has_lost_links()
     }
 
     /// The rows may be stored from here on, even if the insert fails: a process that reads these records again has to
@@ -133,6 +136,10 @@ impl Working {
                 .map(|node| hash(&scopes[node.scope], &node.run_id)),
         );
         sources.known.add_waiting(self.orphaned.iter().copied());
+        let links = self.nodes.nodes.values().filter(|node| node.is_changed());
+        sources
+            .known
+            .add_links(links.flat_map(|node| node.counting.links.iter().copied()));
     }
 
     /// The rows are stored: updates the cache of hot runs.
@@ -153,6 +160,7 @@ impl Working {
                 started_at_ms: node.state.started_at_ms(),
                 resolved: node.resolved,
                 cost: node.cost,
+                counting: node.counting,
                 run_totals,
                 may_have_children: node.may_have_children,
             };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use schemas::ids::ProjectId;
 use store::StoreError;
-use store::reads::states::{Child, ChildSum, RunPlace, StoredRun};
+use store::reads::states::{Child, ChildSum, LinkedRun, RunPlace, StoredRun};
 use tokio::sync::watch;
 
 use super::{Rows, Tables};
@@ -133,6 +133,23 @@ impl Tables for RetryingTables {
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError> {
         retry!(self, self.tables.waiting_parents(since, each))
+    }
+
+    async fn linked_runs(
+        &self,
+        scope: &Scope,
+        links: &[u64],
+        most: usize,
+    ) -> Result<Vec<LinkedRun>, StoreError> {
+        retry!(self, self.tables.linked_runs(scope, links, most))
+    }
+
+    async fn call_links(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        retry!(self, self.tables.call_links(since, each))
     }
 
     async fn placed_by(&self) -> Result<Option<u32>, StoreError> {

@@ -22,7 +22,7 @@ use schemas::reprice::Reprice;
 use serde_json::{Value, json};
 
 /// Ten milliseconds before a midnight: runs' starts move from one day's partition to the other.
-const BASE_MS: i64 = 1_795_132_799_990;
+pub(crate) const BASE_MS: i64 = 1_795_132_799_990;
 
 /// Memory for hot runs, enough for every run of these tests. A debug build takes milliseconds to make and drop the table
 /// of the default, and these tests restart a process thousands of times.
@@ -38,7 +38,7 @@ pub(crate) struct Reported {
 
 /// What happens between two micro-batches.
 #[derive(Clone, Copy, Debug)]
-enum Between {
+pub(crate) enum Between {
     Nothing,
     /// The process restarts: hot runs and known sets are gone.
     Restart,
@@ -60,11 +60,11 @@ fn any_event() -> impl Strategy<Value = Reported> {
         (proptest::sample::select(vec!["p", "q"]), proptest::sample::select(vec!["a", "a", "a", "b"])),
         (0u8..7, proptest::option::weighted(0.7, 0u8..9), name, 0i64..20),
         (some_text(&["planner", "writer"]), some_text(&["u@x", "v@x"]), some_text(&["t1", "t2"])),
-        (some_text(&["dear", "cheap", "unknown"]), some_text(&["llm", "tool"]), proptest::option::of(1u64..9), proptest::option::of(1u64..9)),
+        (some_text(&["dear", "cheap", "unknown"]), some_text(&["llm", "tool"]), proptest::option::of(1u64..4), proptest::option::of(1u64..4)),
         (proptest::option::weighted(0.2, 1u64..9), proptest::sample::select(vec!["positive", "negative"])),
-        (some_text(&["done"]), proptest::option::weighted(0.3, 0u64..9), proptest::option::weighted(0.2, proptest::sample::select(vec!["success", "error"]))),
+        (some_text(&["done"]), proptest::option::weighted(0.3, 0u64..9), proptest::option::weighted(0.2, proptest::sample::select(vec!["success", "error"])), some_text(&["x", "y"])),
     )
-        .prop_map(|((project, app), (run, parent, name, at), (agent, user, tag), (model, kind, prompt, completion), (cost, rating), (output, length, status))| Reported {
+        .prop_map(|((project, app), (run, parent, name, at), (agent, user, tag), (model, kind, prompt, completion), (cost, rating), (output, length, status, response))| Reported {
             project,
             app,
             event: json!({
@@ -73,6 +73,7 @@ fn any_event() -> impl Strategy<Value = Reported> {
                 "model": model, "type": kind, "prompt_tokens": prompt, "completion_tokens": completion,
                 "cost": cost, "rating": rating, "comment": format!("{rating} {at}"), "role": "user", "content": "c",
                 "output": output, "duration_ms": length, "status": status,
+                "response_id": response,
             }),
         })
 }
@@ -113,7 +114,7 @@ fn any_batches(
     })
 }
 
-fn any_between() -> impl Strategy<Value = Between> {
+pub(crate) fn any_between() -> impl Strategy<Value = Between> {
     prop_oneof![
         4 => Just(Between::Nothing),
         1 => Just(Between::Cold),
@@ -183,7 +184,7 @@ fn prices(dear: i128, cheap: i128) -> PriceTable {
 }
 
 /// The same as the reference takes them.
-fn rates(dear: i128, cheap: i128) -> [(&'static str, i128); 2] {
+pub(crate) fn rates(dear: i128, cheap: i128) -> [(&'static str, i128); 2] {
     [("dear", dear), ("cheap", cheap)]
 }
 
@@ -290,7 +291,7 @@ impl Process {
 }
 
 /// Processes the batches by one price table, and asks at the end for everything to be priced by another.
-async fn run(batches: &[(Vec<Reported>, Between)]) -> MemoryTables {
+pub(crate) async fn run(batches: &[(Vec<Reported>, Between)]) -> MemoryTables {
     run_within(batches, Limits::default()).await
 }
 
@@ -374,7 +375,7 @@ impl Process {
     }
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap()
@@ -511,7 +512,12 @@ fn a_parent_that_comes_after_ten_thousand_children_counts_each_of_them_once_p6()
 
 #[test]
 fn a_circle_of_parents_counts_each_run_once_and_forgets_who_left_it_p6() {
-    let event = |run: &str, parent: &str, at: i64| costing(run, Some(parent), at);
+    // Each has a response of its own: none of them reports the call of another.
+    let event = |run: &str, parent: &str, at: i64| {
+        let mut call = costing(run, Some(parent), at);
+        call.event["response_id"] = json!(run);
+        call
+    };
     let cycle = [
         event("a", "b", 9),
         event("b", "c", 9),

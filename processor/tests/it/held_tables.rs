@@ -8,7 +8,7 @@ use processor::run::Scope;
 use processor::{Rows, Tables};
 use schemas::ids::ProjectId;
 use store::StoreError;
-use store::reads::states::{Child, ChildSum, RunPlace, StoredRun};
+use store::reads::states::{Child, ChildSum, LinkedRun, RunPlace, StoredRun};
 use tokio::sync::watch;
 
 /// One process's way to the tables.
@@ -123,6 +123,23 @@ impl Tables for HeldTables {
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError> {
         self.tables.waiting_parents(since, each).await
+    }
+
+    async fn linked_runs(
+        &self,
+        scope: &Scope,
+        links: &[u64],
+        most: usize,
+    ) -> Result<Vec<LinkedRun>, StoreError> {
+        self.tables.linked_runs(scope, links, most).await
+    }
+
+    async fn call_links(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        self.tables.call_links(since, each).await
     }
 
     async fn placed_by(&self) -> Result<Option<u32>, StoreError> {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod counting;
 mod deployment;
 mod flaky_log;
 mod fold;

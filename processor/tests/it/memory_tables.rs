@@ -12,7 +12,7 @@ use schemas::fold::Totals;
 use schemas::ids::{AppId, ProjectId};
 use serde_json::{Value, json};
 use store::StoreError;
-use store::reads::states::{Child, ChildSum, RunPlace, StoredRun, run_hash};
+use store::reads::states::{Child, ChildSum, LinkedRun, RunPlace, StoredRun, run_hash};
 use store::tables::rows::{EventRow, RunRow};
 
 /// Project, app, run.
@@ -360,6 +360,55 @@ impl Tables for MemoryTables {
         Ok(count)
     }
 
+    async fn linked_runs(
+        &self,
+        scope: &Scope,
+        links: &[u64],
+        most: usize,
+    ) -> Result<Vec<LinkedRun>, StoreError> {
+        let mut contents = self.contents()?;
+        contents.lookups += 1;
+        let mut found: BTreeSet<(u64, String)> = BTreeSet::new();
+        for ((run, _), row) in &contents.runs {
+            if run.0 == scope.project.as_str() && run.1 == scope.app.as_str() {
+                let links = row
+                    .stored
+                    .call_links
+                    .iter()
+                    .filter(|link| links.contains(link));
+                found.extend(links.map(|link| (*link, run.2.clone())));
+            }
+        }
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        found.retain(|(link, _)| {
+            let count = counts.entry(*link).or_default();
+            *count += 1;
+            *count <= most
+        });
+        let found = found.into_iter();
+        Ok(found
+            .map(|(link, run_id)| LinkedRun { run_id, link })
+            .collect())
+    }
+
+    async fn call_links(
+        &self,
+        _since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        let contents = self.contents()?;
+        let links = contents
+            .runs
+            .values()
+            .flat_map(|row| &row.stored.call_links);
+        let mut count = 0;
+        for link in links {
+            each(*link);
+            count += 1;
+        }
+        Ok(count)
+    }
+
     async fn placed_by(&self) -> Result<Option<u32>, StoreError> {
         Ok(self.contents()?.placed_by)
     }
@@ -392,6 +441,9 @@ fn owned(row: &RunRow<'_>) -> Row {
             cost: row.cost,
             cost_status: row.cost_status,
             cost_estimated: row.cost_estimated,
+            counted_run_id: row.counted_run_id.to_owned(),
+            enclosing_call: row.enclosing_call.to_owned(),
+            call_links: row.call_links.to_vec(),
             totals: Totals {
                 cost: row.total_cost,
                 prompt_tokens: row.total_prompt_tokens,
@@ -408,6 +460,7 @@ fn owned(row: &RunRow<'_>) -> Row {
             "tags": row.tags, "name": row.name, "saved": row.saved == 1,
             "feedback": [row.feedback_rating, row.feedback_comment],
             "cost": [row.cost.to_string(), format!("{:?}", row.cost_status)],
+            "counted by": row.counted_run_id, "calls": row.calls,
             "totals": [row.total_cost.to_string(), row.total_prompt_tokens.to_string(),
                 row.total_completion_tokens.to_string(), row.total_tokens_with_children.to_string(),
                 row.llm_calls.to_string(), row.error_count.to_string()],

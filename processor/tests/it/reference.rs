@@ -33,22 +33,28 @@ pub(crate) fn fold(events: &[Reported], rates: &Rates) -> BTreeMap<RunId, Value>
         run.events.sort_by_key(|(order, _)| *order);
         !run.events.is_empty()
     });
-    let totals = totals(&runs, rates);
+    let counted = crate::counting::counted(&runs);
+    let totals = totals(&runs, &counted, rates);
     runs.keys()
         .map(|run| {
-            let mut columns = columns(run, &runs, rates);
+            let mut columns = columns(run, &runs, &counted, rates);
             columns["totals"] = json!(totals[run].map(|sum| sum.to_string()));
             (run.clone(), columns)
         })
         .collect()
 }
 
+pub(crate) type Runs = BTreeMap<RunId, Run>;
+
+/// Runs whose call another run counts.
+pub(crate) type Counted = BTreeMap<RunId, RunId>;
+
 /// Time, then the upper half of the identity.
 type Order = (i64, u64);
 
 /// The distinct events of a run, in order.
 #[derive(Default)]
-struct Run {
+pub(crate) struct Run {
     marks: Vec<(Order, Value)>,
     events: Vec<(Order, Value)>,
 }
@@ -128,7 +134,7 @@ impl Run {
         stripped.filter(|rest| !rest.is_empty()).unwrap_or(name)
     }
 
-    fn started_at(&self) -> i64 {
+    pub(crate) fn started_at(&self) -> i64 {
         let opening = self
             .events
             .iter()
@@ -137,7 +143,7 @@ impl Run {
         opened.unwrap_or(self.events[0].0.0)
     }
 
-    fn ended_at(&self) -> Option<i64> {
+    pub(crate) fn ended_at(&self) -> Option<i64> {
         let closing = self
             .events
             .iter()
@@ -168,17 +174,42 @@ impl Run {
         })
     }
 
+    /// The one call that a run of type `llm` is.
+    pub(crate) fn one_call(&self) -> Option<Value> {
+        let is_one = self.first("type") == "llm" && self.several_calls().is_none();
+        is_one.then(|| {
+            let mut call = self.whole();
+            let of_calls = self
+                .events
+                .iter()
+                .rev()
+                .filter(|(_, event)| given(event, "type").is_none_or(|kind| kind == "llm"));
+            let mut responses = of_calls.filter_map(|(_, event)| given(event, "response_id"));
+            call["response_id"] = responses.next().cloned().unwrap_or_default();
+            call
+        })
+    }
+
+    /// The latest of each figure.
+    fn whole(&self) -> Value {
+        let parts = [
+            "model",
+            "prompt_tokens",
+            "completion_tokens",
+            "total_tokens",
+            "cost",
+        ];
+        parts
+            .into_iter()
+            .filter_map(|key| Some((key.to_owned(), self.last(key)?.clone())))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    }
+
     /// Interface 6.3: each event of type `llm` with usage or a cost of its own is a call; what opens a run only begins
     /// one. A run of type `llm` with a single call has all of its events as parts of it.
-    fn own(&self, rates: &Rates) -> Own {
+    fn several_calls(&self) -> Option<Vec<&Value>> {
         let is_llm = self.first("type") == "llm";
-        let count = |event: &Value, key: &str| event[key].as_u64();
-        let is_complete = |event: &Value| {
-            given(event, "cost").is_some()
-                || count(event, "total_tokens").is_some()
-                || (count(event, "prompt_tokens").is_some()
-                    && count(event, "completion_tokens").is_some())
-        };
         let closing: Vec<&Value> = self
             .events
             .iter()
@@ -192,22 +223,17 @@ impl Run {
             .copied()
             .filter(|event| is_llm || event["type"] == "llm")
             .collect();
-        if calls.is_empty() || (is_llm && closing.len() == 1) {
-            let parts = [
-                "model",
-                "prompt_tokens",
-                "completion_tokens",
-                "total_tokens",
-                "cost",
-            ];
-            let whole: Value = parts
-                .into_iter()
-                .filter_map(|key| Some((key.to_owned(), self.last(key)?.clone())))
-                .collect::<serde_json::Map<_, _>>()
-                .into();
-            let kind = if is_llm { "llm" } else { "" };
-            return Own::of_call(&whole, kind, rates);
-        }
+        (!calls.is_empty() && (!is_llm || closing.len() > 1)).then_some(calls)
+    }
+
+    fn own(&self, rates: &Rates) -> Own {
+        let Some(calls) = self.several_calls() else {
+            let kind = match self.first("type") {
+                "llm" => "llm",
+                _ => "",
+            };
+            return Own::of_call(&self.whole(), kind, rates);
+        };
         let model = self.last("model");
         let each = calls.into_iter().map(|call| {
             let mut call = call.clone();
@@ -218,6 +244,12 @@ impl Run {
         });
         each.reduce(Own::and).unwrap()
     }
+}
+
+/// Whether an event has what a cost is made of.
+pub(crate) fn is_complete(event: &Value) -> bool {
+    let has = |key: &str| given(event, key).is_some();
+    has("cost") || has("total_tokens") || (has("prompt_tokens") && has("completion_tokens"))
 }
 
 /// What a run uses itself.
@@ -232,6 +264,18 @@ struct Own {
 }
 
 impl Own {
+    /// Of a run whose call another one counts.
+    fn nothing() -> Self {
+        Self {
+            cost: 0,
+            status: "CountedElsewhere",
+            prompt: 0,
+            completion: 0,
+            tokens: 0,
+            calls: 0,
+        }
+    }
+
     fn of_call(call: &Value, kind: &str, rates: &Rates) -> Self {
         let count = |key: &str| call[key].as_u64().map(i128::from);
         let (prompt, completion) = (count("prompt_tokens"), count("completion_tokens"));
@@ -312,10 +356,13 @@ fn with_event<T>(reported: &Reported, look: impl FnOnce(&Event<'_>, u128) -> T) 
 }
 
 /// Every run's totals added to the run itself and to all its ancestors, each once (P6).
-fn totals(runs: &BTreeMap<RunId, Run>, rates: &Rates) -> BTreeMap<RunId, [i128; 6]> {
+fn totals(runs: &Runs, counted: &Counted, rates: &Rates) -> BTreeMap<RunId, [i128; 6]> {
     let mut totals: BTreeMap<RunId, [i128; 6]> = BTreeMap::new();
     for (id, run) in runs {
-        let own = run.own(rates);
+        let own = match counted.contains_key(id) {
+            true => Own::nothing(),
+            false => run.own(rates),
+        };
         let own = [
             own.cost,
             own.prompt,
@@ -332,7 +379,7 @@ fn totals(runs: &BTreeMap<RunId, Run>, rates: &Rates) -> BTreeMap<RunId, [i128; 
     totals
 }
 
-fn columns(id: &RunId, runs: &BTreeMap<RunId, Run>, rates: &Rates) -> Value {
+fn columns(id: &RunId, runs: &Runs, counted: &Counted, rates: &Rates) -> Value {
     let run = &runs[id];
     let ancestors = ancestors(id, runs);
     let nearest = |key: &str| {
@@ -345,7 +392,10 @@ fn columns(id: &RunId, runs: &BTreeMap<RunId, Run>, rates: &Rates) -> Value {
         .iter()
         .filter_map(|(_, event)| event["tags"].as_array());
     let tags: BTreeSet<&str> = tags.flatten().filter_map(Value::as_str).collect();
-    let own = run.own(rates);
+    let own = match counted.contains_key(id) {
+        true => Own::nothing(),
+        false => run.own(rates),
+    };
     let status = match (run.has_failed(), run.ended_at()) {
         (true, _) => "error",
         (false, Some(_)) => "success",
@@ -364,11 +414,13 @@ fn columns(id: &RunId, runs: &BTreeMap<RunId, Run>, rates: &Rates) -> Value {
         "saved": run.is_saved(),
         "feedback": run.feedback(),
         "cost": [own.cost.to_string(), own.status],
+        "counted by": counted.get(id).map_or("", |run| &run.2),
+        "calls": u64::try_from(own.calls).unwrap(),
     })
 }
 
 /// The run, its parent, and so on, as far as known and each once.
-fn ancestors(run: &RunId, runs: &BTreeMap<RunId, Run>) -> Vec<RunId> {
+pub(crate) fn ancestors(run: &RunId, runs: &Runs) -> Vec<RunId> {
     let mut line = vec![run.clone()];
     let mut seen = BTreeSet::from([run.clone()]);
     while let Some(parent) = parent(&line[line.len() - 1], runs) {
@@ -380,7 +432,7 @@ fn ancestors(run: &RunId, runs: &BTreeMap<RunId, Run>) -> Vec<RunId> {
     line
 }
 
-fn parent(run: &RunId, runs: &BTreeMap<RunId, Run>) -> Option<RunId> {
+pub(crate) fn parent(run: &RunId, runs: &Runs) -> Option<RunId> {
     let parent = runs[run].parent();
     let key = (run.0.clone(), run.1.clone(), parent.to_owned());
     (!parent.is_empty() && runs.contains_key(&key)).then_some(key)

@@ -78,7 +78,7 @@ const PROJECT: Column = column(
 );
 
 /// The fields of the list, with flattened error and feedback.
-const COLUMNS: [Column; 33] = [
+const COLUMNS: [Column; 34] = [
     column("run_id", Value::Text(|row| &row.run.run_id)),
     column("app_id", Value::Text(|row| &row.run.app_id)),
     column(
@@ -114,6 +114,10 @@ const COLUMNS: [Column; 33] = [
     column(
         "cost_status",
         Value::Text(|row| row.run.cost_status.as_str()),
+    ),
+    column(
+        "counted_run_id",
+        Value::MaybeText(|row| row.run.counted_run_id.as_deref()),
     ),
     column("total_cost", Value::Money(|row| row.run.total_cost)),
     column(

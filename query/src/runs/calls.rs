@@ -97,7 +97,7 @@ pub(crate) async fn calls(
     let next_cursor = last
         .and_then(|call| call.stamp)
         .map(|stamp| cursor::encode(&CallPosition(stamp), fingerprint));
-    let call = |call: ModelCall<'_>| run_detail::call(call, &ids, run.started_at);
+    let call = |call: ModelCall<'_>| run_detail::call(call, &ids, &run);
     Ok(Json(RunCalls {
         data: page.into_iter().map(call).collect::<Vec<RunCall>>(),
         next_cursor,

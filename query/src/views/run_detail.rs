@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use schemas::event::{Event, Fields, Tokens};
 use schemas::fold::full::{FullError, FullRun};
-use schemas::fold::{ModelCall, Stamp};
+use schemas::fold::{Cost, CostStatus, ModelCall, Stamp};
 use schemas::ids::EventId;
 use schemas::limits::EARLIEST_TIMESTAMP_MS;
 use schemas::money::Dollars;
@@ -54,6 +54,7 @@ pub(crate) fn assemble(
     let mut detail = RunDetail {
         cached_tokens: run.cached_tokens,
         reasoning_tokens: run.reasoning_tokens,
+        response_id: Some(full.state().response_id().to_owned()).filter(|id| !id.is_empty()),
         cost_estimated: run.is_cost_estimated(),
         total_prompt_tokens: run.total_prompt_tokens,
         total_completion_tokens: run.total_completion_tokens,
@@ -61,7 +62,7 @@ pub(crate) fn assemble(
         output: full.output().and_then(raw),
         metadata: object(full.metadata()),
         fields: object(full.others()),
-        calls: calls(&full, &events, run.started_at, present.prices),
+        calls: calls(&full, &events, &run, present.prices),
         feedback_history: history.into_iter().map(self::feedback).collect(),
         events_truncated: events.cut,
         events: events.events.into_iter().map(run_event).collect(),
@@ -75,12 +76,7 @@ pub(crate) fn assemble(
 }
 
 /// The model calls, each with the id of the event that completes it.
-fn calls(
-    full: &FullRun,
-    events: &RunEvents,
-    started_at: UnixMs,
-    prices: &PriceTable,
-) -> Vec<RunCall> {
+fn calls(full: &FullRun, events: &RunEvents, run: &RunRecord, prices: &PriceTable) -> Vec<RunCall> {
     let calls = full.state().model_calls(prices);
     if calls.is_empty() {
         return Vec::new();
@@ -90,16 +86,16 @@ fn calls(
         (Stamp::new(event.timestamp, id), id)
     });
     let ids: HashMap<Stamp, EventId> = ids.collect();
-    let call = |call: ModelCall<'_>| self::call(call, &ids, started_at);
+    let call = |call: ModelCall<'_>| self::call(call, &ids, run);
     calls.into_iter().map(call).collect()
 }
 
 /// A model call with the event that completes it, if that is among `ids`.
-pub(crate) fn call(
-    call: ModelCall<'_>,
-    ids: &HashMap<Stamp, EventId>,
-    started_at: UnixMs,
-) -> RunCall {
+pub(crate) fn call(call: ModelCall<'_>, ids: &HashMap<Stamp, EventId>, run: &RunRecord) -> RunCall {
+    let cost = match run.counted_run_id.is_empty() {
+        true => call.cost,
+        false => Cost::none(CostStatus::CountedElsewhere),
+    };
     let Tokens {
         prompt,
         completion,
@@ -111,16 +107,19 @@ pub(crate) fn call(
         event_id: call
             .stamp
             .and_then(|stamp| Some(ids.get(&stamp)?.to_string())),
-        at: Instant(call.stamp.map_or(started_at, |stamp| stamp.timestamp_ms())),
+        at: Instant(
+            call.stamp
+                .map_or(run.started_at, |stamp| stamp.timestamp_ms()),
+        ),
         model: (!call.model.is_empty()).then(|| call.model.to_owned()),
         prompt_tokens: prompt,
         completion_tokens: completion,
         total_tokens: total,
         cached_tokens: cached,
         reasoning_tokens: reasoning,
-        cost: Dollars::from(call.cost.amount),
-        cost_status: call.cost.status,
-        cost_estimated: call.cost.is_estimated,
+        cost: Dollars::from(cost.amount),
+        cost_status: cost.status,
+        cost_estimated: cost.is_estimated,
     }
 }
 

@@ -7,7 +7,7 @@ use super::message::OldChat;
 use super::values::{self, Named, as_text, lookup};
 use super::{
     Custom, Dialect, Event, EventFeedback, FieldFault, Message, Signs, Tokens, effect, feedback,
-    message, run_name_of,
+    message, response_id, run_name_of,
 };
 use crate::api_error::EventCode;
 use crate::timestamp::UnixMs;
@@ -297,6 +297,7 @@ fn finish<'a>(
         },
     );
     let mut others = fields.others;
+    let response_id = response_id(&fields.response_id, naming.kind.as_deref(), fields.output);
     // Kept for readers of the run, though Spindle does not interpret them.
     let user = [
         ("userId", fields.old_user_id),
@@ -324,6 +325,7 @@ fn finish<'a>(
         model: naming.model,
         tokens,
         cost: values::money(("cost", fields.cost))?,
+        response_id,
         agent,
         user_email,
         thread_id: naming.thread_id,
@@ -334,6 +336,20 @@ fn finish<'a>(
         others,
         warnings,
     })
+}
+
+/// The response of a model call: as the client names it, else as its output does. Custom events and other runs have none.
+fn response_id<'a>(
+    given: &Option<&'a serde_json::value::RawValue>,
+    kind: Option<&str>,
+    output: Option<&'a serde_json::value::RawValue>,
+) -> Option<Cow<'a, str>> {
+    if kind.is_some_and(|kind| kind != "llm") {
+        return None;
+    }
+    let given = given.and_then(as_text);
+    let given = given.filter(|id| response_id::of_text(id).is_some());
+    given.or_else(|| response_id::of_output(output?))
 }
 
 fn is_name(text: &str) -> bool {

@@ -56,6 +56,7 @@ fields! {
     cached_tokens = "cached_tokens",
     reasoning_tokens = "reasoning_tokens",
     cost = "cost",
+    response_id = "response_id",
     event_id = "event_id",
     status = "status",
     error = "error",

@@ -22,7 +22,46 @@ pub struct ModelCall<'a> {
     pub cost: Cost,
 }
 
+/// The one model call that a run of type `llm` reports, as far as it identifies the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneCall<'a> {
+    /// The identifier that the provider gave to the response; may be empty.
+    pub response_id: &'a str,
+    /// May be empty.
+    pub model: &'a str,
+    /// Prompt, completion and total.
+    pub tokens: [Option<u64>; 3],
+    /// Whether it has what a cost is made of, the model aside.
+    pub has_usage: bool,
+    pub started_at_ms: UnixMs,
+    /// `None` while unfinished.
+    pub ended_at_ms: Option<UnixMs>,
+}
+
 impl RunState {
+    /// Whether the run is a model call by its type.
+    pub fn is_llm(&self) -> bool {
+        self.kind() == LLM
+    }
+
+    /// The call of a run of type `llm` that reports no others.
+    pub fn one_call(&self) -> Option<OneCall<'_>> {
+        if !self.is_llm() || self.listed_calls().is_some() {
+            return None;
+        }
+        let tokens = self.usage().tokens;
+        let has_both = tokens.prompt.is_some() && tokens.completion.is_some();
+        let is_total_given = self.total_tokens.get().is_some();
+        Some(OneCall {
+            response_id: self.response_id(),
+            model: self.model(),
+            tokens: [tokens.prompt, tokens.completion, tokens.total],
+            has_usage: self.cost.get().is_some() || has_both || is_total_given,
+            started_at_ms: self.started_at_ms(),
+            ended_at_ms: self.ended_at_ms(),
+        })
+    }
+
     /// Its own model calls in order of time, as many as [`RunState::usage`] counts.
     pub fn model_calls(&self, prices: &PriceTable) -> Vec<ModelCall<'_>> {
         match self.listed_calls() {

@@ -54,6 +54,8 @@ pub struct RunState {
     marks: Option<Box<Marks>>,
     /// The model calls, where they are not just the one that the registers above make: see `own_calls.rs`.
     pub(super) calls: Option<Box<Calls>>,
+    /// The identifier that the model's provider gave to the response.
+    response_id: Last<Box<str>>,
 }
 
 // Numbers and types of stored fields never change; new fields are added at the end, each of a type whose default means
@@ -84,6 +86,7 @@ stored_fields!(RunState {
     22: metadata = value,
     23: marks = boxed_marks,
     24: calls = value,
+    25: response_id = value,
 });
 
 /// An error for lists.
@@ -196,6 +199,8 @@ impl RunState {
         self.reasoning_tokens
             .offer_some(stamp, event.tokens.reasoning, |count| count);
         self.cost.offer_some(stamp, event.cost, ExactDecimal);
+        self.response_id
+            .offer_some(stamp, event.response_id.as_deref(), Into::into);
         self.agent
             .offer_some(stamp, event.agent.as_deref(), Into::into);
         self.user_email
@@ -248,6 +253,7 @@ impl RunState {
         self.cached_tokens.join(other.cached_tokens);
         self.reasoning_tokens.join(other.reasoning_tokens);
         self.cost.join(other.cost);
+        self.response_id.join(other.response_id);
         self.agent.join(other.agent);
         self.user_email.join(other.user_email);
         self.thread_id.join(other.thread_id);
@@ -402,4 +408,6 @@ text_getters! {
     own_user_email = user_email,
     /// May be empty.
     thread_id = thread_id,
+    /// The identifier that the model's provider gave to the response; may be empty.
+    response_id = response_id,
 }

@@ -65,5 +65,7 @@ stored_enum! {
         NoTokens = 5 "no_tokens",
         /// No price for the model yet.
         UnpricedModel = 6 "unpriced_model",
+        /// Another run reports the same call, and counts it.
+        CountedElsewhere = 8 "counted_elsewhere",
     }
 }

@@ -28,6 +28,12 @@ pub(crate) const RUN: &str = "xxh3(concat(project_id, '\\0', app_id, '\\0', run_
 const KEY: &str = "(project_id, xxh3(concat(project_id, '\\0', app_id, '\\0', run_id)))";
 /// The parent of a row's run, likewise.
 const PARENT: &str = "(project_id, xxh3(concat(project_id, '\\0', app_id, '\\0', parent_run_id)))";
+/// The run that counts a row's model call, likewise.
+const COUNTED: &str =
+    "(project_id, xxh3(concat(project_id, '\\0', app_id, '\\0', counted_run_id)))";
+/// The nearest model call above a row's run, likewise.
+const ENCLOSING: &str =
+    "(project_id, xxh3(concat(project_id, '\\0', app_id, '\\0', enclosing_call)))";
 /// A read of current rows: keys never leave their partition, and no index may hide the newer row of a key.
 const CURRENT: &str =
     "do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 0";

@@ -74,6 +74,12 @@ pub struct StoredRun {
     #[serde(deserialize_with = "decode::number")]
     pub cost_status: CostStatus,
     pub cost_estimated: u8,
+    /// The run that counts its call, where it does not.
+    pub counted_run_id: String,
+    /// The nearest run of type `llm` above it.
+    pub enclosing_call: String,
+    /// Hashes that it has in common with runs that may report the same call.
+    pub call_links: Vec<u64>,
     /// Of the run and all its descendants.
     pub totals: Totals,
     /// The rest of the fold's state.
@@ -116,6 +122,13 @@ fn state_columns() -> String {
 pub struct Child {
     pub run_id: String,
     pub parent_run_id: String,
+}
+
+/// A run, and one of its links.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct LinkedRun {
+    pub run_id: String,
+    pub link: u64,
 }
 
 /// A page of the children of some runs, in the order of their ids.
@@ -371,6 +384,45 @@ impl Store {
         self.stream_hashes(&sql, since, each).await
     }
 
+    /// The runs that have, or had, one of these links, each with the links that it has: at most `most` runs of a link.
+    pub async fn runs_by_call_links(
+        &self,
+        project: &str,
+        app: &str,
+        links: &[u64],
+        most: usize,
+    ) -> Result<Vec<LinkedRun>, StoreError> {
+        let sql = format!(
+            "SELECT DISTINCT run_id, arrayJoin(arrayIntersect(call_links, {{links:Array(UInt64)}})) AS link FROM {} \
+             WHERE project_id = {{project:String}} AND app_id = {{app:String}} \
+               AND hasAny(call_links, {{links:Array(UInt64)}}) \
+             ORDER BY link, run_id LIMIT {{most:UInt64}} BY link",
+            self.runs
+        );
+        let mut found = Vec::new();
+        for links in links.chunks(IDS_PER_QUERY) {
+            let query = self.bounded_query_within(&sql, LOOKUP_BOUNDS);
+            let query = query.param("project", project).param("app", app);
+            let query = query.param("links", links).param("most", most);
+            found.extend(query.rows::<LinkedRun>().await?);
+        }
+        Ok(found)
+    }
+
+    /// Calls `each` with every link of a run, some of them several times. With `since`, only of runs written then or
+    /// later, by their own time.
+    pub async fn call_links(
+        &self,
+        since: Option<UnixMs>,
+        each: impl FnMut(u64) + Send,
+    ) -> Result<u64, StoreError> {
+        let runs = self.runs;
+        let sql = format!(
+            "SELECT arrayJoin(call_links) FROM {runs} WHERE notEmpty(call_links) AND {SINCE}"
+        );
+        self.stream_hashes(&sql, since, each).await
+    }
+
     async fn stream_hashes(
         &self,
         sql: &str,
@@ -399,6 +451,30 @@ pub fn run_hash(project: &str, app: &str, run_id: &str) -> u64 {
         text.extend_from_slice(part.as_bytes());
     }
     xxhash_rust::xxh3::xxh3_64(&text)
+}
+
+/// What runs that may report the same model call have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallLink<'a> {
+    /// The identifier that the provider gave to the response.
+    Response(&'a str),
+    /// The nearest run of type `llm` above.
+    Enclosed(&'a str),
+}
+
+impl CallLink<'_> {
+    /// Its hash, which the column `call_links` holds. Never changes.
+    pub fn hash(self, project: &str, app: &str) -> u64 {
+        let (kind, text) = match self {
+            Self::Response(id) => ("response", id),
+            Self::Enclosed(run_id) => ("enclosed", run_id),
+        };
+        let mut bytes = Vec::with_capacity(project.len() + app.len() + text.len() + 11);
+        for part in [project, "\0", app, "\0", kind, "\0", text] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        xxhash_rust::xxh3::xxh3_64(&bytes)
+    }
 }
 
 /// Divides ids into lists that fit into one query.

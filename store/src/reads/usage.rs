@@ -310,17 +310,18 @@ struct SpendRow {
     cost: i128,
 }
 
-/// 128 bits for tokens: a client may report 2^53 of them at once.
+/// 128 bits for tokens: a client may report 2^53 of them at once. A call that another run counts is left out.
 macro_rules! spend_sums {
     () => {
-        "count(), sum(calls), sum(toUInt128(ifNull(prompt_tokens, 0))), \
-         sum(toUInt128(ifNull(completion_tokens, 0))), sum(toUInt128(ifNull(total_tokens, 0))), sum(cost)"
+        "count(), sum(calls), sumIf(toUInt128(ifNull(prompt_tokens, 0)), cost_status != 'counted_elsewhere'), \
+         sumIf(toUInt128(ifNull(completion_tokens, 0)), cost_status != 'counted_elsewhere'), \
+         sumIf(toUInt128(ifNull(total_tokens, 0)), cost_status != 'counted_elsewhere'), sum(cost)"
     };
 }
 
 macro_rules! spend_columns {
     () => {
-        "calls, prompt_tokens, completion_tokens, total_tokens, cost"
+        "calls, prompt_tokens, completion_tokens, total_tokens, cost, cost_status"
     };
 }
 

@@ -57,6 +57,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(9, "0009_stored_parts.sql"),
     migration!(10, "0010_own_calls.sql"),
     migration!(11, "0011_inherited_threads.sql"),
+    migration!(12, "0012_calls_seen_twice.sql"),
 ];
 
 /// Time-out of one statement. `CREATE` takes milliseconds; a later `ALTER` over a large table may take minutes.
@@ -234,9 +235,10 @@ mod tests {
     fn every_statement_can_be_repeated() {
         for migration in MIGRATIONS {
             for statement in statements(migration.sql) {
-                let changes_settings = statement.contains("MODIFY SETTING");
+                let is_the_same_again =
+                    ["MODIFY SETTING", "MODIFY COLUMN"].map(|change| statement.contains(change));
                 assert!(
-                    changes_settings || statement.contains("IF NOT EXISTS"),
+                    is_the_same_again.contains(&true) || statement.contains("IF NOT EXISTS"),
                     "{statement}"
                 );
             }

@@ -71,6 +71,15 @@ impl Column for &[u8] {
     }
 }
 
+impl Column for &[u64] {
+    fn put(&self, buffer: &mut BytesMut) {
+        put_length(self.len(), buffer);
+        for number in *self {
+            number.put(buffer);
+        }
+    }
+}
+
 impl Column for &str {
     fn put(&self, buffer: &mut BytesMut) {
         self.as_bytes().put(buffer);

@@ -22,6 +22,7 @@ pub enum Text {}
 pub enum Texts {}
 pub enum TextMap {}
 pub enum Bytes {}
+pub enum Numbers {}
 
 impl ColumnType for Text {
     type Inserted<'a> = &'a str;
@@ -41,6 +42,11 @@ impl ColumnType for TextMap {
 impl ColumnType for Bytes {
     type Inserted<'a> = &'a [u8];
     type Read = Vec<u8>;
+}
+
+impl ColumnType for Numbers {
+    type Inserted<'a> = &'a [u64];
+    type Read = Vec<u64>;
 }
 
 macro_rules! plain_columns {
@@ -165,6 +171,8 @@ run_columns! {
         reasoning_tokens: Option<u64>, Folded, list "CAST(NULL, 'Nullable(UInt64)')";
         cost: i128, OwnCost;
         cost_status: CostStatus, OwnCost, by "decode::number";
+        /// The run that counts the call, where this one does not.
+        counted_run_id: Text, Folded;
         /// 1 when the cost is an estimate.
         cost_estimated: u8, OwnCost, list "toUInt8(0)";
         /// With all descendants, like the columns up to `error_count`: see [`schemas::fold::Totals`].
@@ -196,6 +204,10 @@ run_columns! {
         is_deleted: u8, Folded;
         /// Own model calls.
         calls: u64, Folded;
+        /// The nearest run of type `llm` above it.
+        enclosing_call: Text, Folded;
+        /// Hashes that it has in common with runs that may report the same call.
+        call_links: Numbers, Folded;
         /// Sorted by key.
         metadata: TextMap, Folded;
         /// Wall clock of this write.

@@ -9,6 +9,7 @@ const COST_REASONS: Record<string, string> = {
   no_model: "no model is known",
   no_tokens: "no tokens are known",
   unpriced_model: "the model has no price",
+  counted_elsewhere: "another run counts the call",
 };
 
 /** The own cost, or why there is none. */

@@ -84,6 +84,10 @@ export const RUN_COLUMNS: readonly Column<Run>[] = [
     cell: (run) =>
       run.cost_status === "unpriced_model" ? (
         <span title="The model has no price.">{dollars(run.total_cost)} ?</span>
+      ) : run.cost_status === "counted_elsewhere" ? (
+        <span title={`Another instrumentation reported this call too: run ${run.counted_run_id ?? ""} counts it.`}>
+          counted elsewhere
+        </span>
       ) : (
         dollars(run.total_cost)
       ),

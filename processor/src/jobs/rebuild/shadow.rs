@@ -8,7 +8,7 @@ use schemas::price::PriceTable;
 use schemas::record::RecordHeader;
 use schemas::reprice::Encoded;
 use store::maintenance::rebuild::FoldEvent;
-use store::reads::states::{Child, ChildSum, RunPlace, StoredRun};
+use store::reads::states::{Child, ChildSum, LinkedRun, RunPlace, StoredRun};
 use store::{Store, StoreError};
 
 use super::super::{JobError, JobParts};
@@ -195,6 +195,23 @@ impl Tables for ShadowTables {
         each: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError> {
         Tables::waiting_parents(&self.0, since, each).await
+    }
+
+    async fn linked_runs(
+        &self,
+        scope: &Scope,
+        links: &[u64],
+        most: usize,
+    ) -> Result<Vec<LinkedRun>, StoreError> {
+        Tables::linked_runs(&self.0, scope, links, most).await
+    }
+
+    async fn call_links(
+        &self,
+        since: Option<i64>,
+        each: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<u64, StoreError> {
+        Tables::call_links(&self.0, since, each).await
     }
 
     async fn placed_by(&self) -> Result<Option<u32>, StoreError> {

@@ -102,8 +102,12 @@ impl Working {
     }
 }
 
-fn price(node: &mut Node, sources: Sources<'_>) {
-    node.set_cost(OwnCost::of(&node.state, sources.prices));
+pub(super) fn price(node: &mut Node, sources: Sources<'_>) {
+    let cost = match node.counting.is_elsewhere() {
+        true => OwnCost::counted_elsewhere(),
+        false => OwnCost::of(&node.state, sources.prices),
+    };
+    node.set_cost(cost);
     sources.metrics.priced(node.cost.status);
 }
 
@@ -113,6 +117,7 @@ struct Links {
     parent: Option<RunKey>,
     agent: Box<str>,
     user_email: Box<str>,
+    is_llm: bool,
 }
 
 impl Links {
@@ -121,6 +126,7 @@ impl Links {
             parent: node.parent(),
             agent: node.state.own_agent().into(),
             user_email: node.state.own_user_email().into(),
+            is_llm: node.state.is_llm(),
         }
     }
 }

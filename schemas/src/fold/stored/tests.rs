@@ -44,6 +44,15 @@ fn called_again() -> Vec<String> {
     events
 }
 
+/// The same run with the identifier of its response.
+fn answered() -> Vec<String> {
+    let response = r#"{"name": "llm_end", "type": "llm", "run_id": "r", "timestamp": 1795185743941, "event_id": "e",
+        "response_id": "chatcmpl-1"}"#;
+    let mut events = called_again();
+    events.push(response.to_owned());
+    events
+}
+
 #[test]
 fn states_of_every_format_are_read_and_written_as_they_are_stored() {
     let states = [
@@ -51,6 +60,7 @@ fn states_of_every_format_are_read_and_written_as_they_are_stored() {
         ("run_state.1.bin", 1, fold(&finished())),
         ("run_state.2.bin", 2, fold(&marked())),
         ("run_state.3.bin", 3, fold(&called_again())),
+        ("run_state.4.bin", 4, fold(&answered())),
     ];
     for (name, format, state) in states {
         let golden = golden::check(name, &state.encode().unwrap());
@@ -98,6 +108,7 @@ fn a_state_with_a_field_more_reads_every_stored_row() {
         "run_state.1.bin",
         "run_state.2.bin",
         "run_state.3.bin",
+        "run_state.4.bin",
     ] {
         let golden = golden::bytes(name);
         let grown: Grown = decode(&golden).unwrap();
@@ -120,12 +131,12 @@ fn a_state_that_uses_a_new_field_is_a_new_format() {
         let retries = Some(3);
         let grown = Grown { state, retries };
         let bytes = encode(&grown).unwrap();
-        assert_eq!(bytes[0], 4);
+        assert_eq!(bytes[0], 5);
         assert_eq!(decode::<Grown>(&bytes).unwrap(), grown);
         let fault = RunState::decode(&bytes, Previews::default()).unwrap_err();
         assert_eq!(
             fault.to_string(),
-            "run state format must be between 1 and 3, got 4: a newer version wrote it"
+            "run state format must be between 1 and 4, got 5: a newer version wrote it"
         );
     }
 }

@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::{CURRENT, KEY, PARENT, Retention};
+use super::{COUNTED, CURRENT, ENCLOSING, KEY, PARENT, Retention};
 use crate::client::query::{Cursor, ReadBounds};
 use crate::error::StoreError;
 use crate::tables::decode;
@@ -50,7 +50,8 @@ impl Retention {
         Ok(tables > 0)
     }
 
-    /// The runs that stay and had a dropped child or parent, by project and app; `None` when nothing was dropped.
+    /// The runs that stay and had a dropped child or parent, or a model call that a dropped run counts or that was below
+    /// them, by project and app; `None` when nothing was dropped.
     pub async fn unresolved_runs(&self) -> Result<Option<Cursor<UnresolvedRun>>, StoreError> {
         if self.is_empty("retention_gone").await? {
             return Ok(None);
@@ -58,8 +59,11 @@ impl Retention {
         let sql = format!(
             "SELECT project_id, app_id, run_id, started_at FROM runs FINAL \
              WHERE (parent_run_id != '' AND {PARENT} IN (SELECT key FROM retention_gone) \
+                OR counted_run_id != '' AND {COUNTED} IN (SELECT key FROM retention_gone) \
                 OR {KEY} IN (SELECT {PARENT} FROM retention_before_runs \
-                             WHERE parent_run_id != '' AND {KEY} IN (SELECT key FROM retention_gone))) \
+                             WHERE parent_run_id != '' AND {KEY} IN (SELECT key FROM retention_gone)) \
+                OR {KEY} IN (SELECT {ENCLOSING} FROM retention_before_runs \
+                             WHERE enclosing_call != '' AND {KEY} IN (SELECT key FROM retention_gone))) \
              ORDER BY project_id, app_id, started_at SETTINGS {CURRENT}"
         );
         let query = self.store.bounded_query_within(&sql, SCAN_BOUNDS);

@@ -1,0 +1,333 @@
+//! Which of several runs that report one model call counts it.
+//!
+//! A client library and a framework around it may both be instrumented: then each call comes as two runs, or more. Two
+//! runs report one call if their responses have the same identifier, or if one encloses the other (see [`Seen`]) with
+//! the same model and the same token counts, in its time, and encloses no second such call. See
+//! docs/decisions/0028-a-call-is-counted-once.md.
+//!
+//! All of this is a function of the runs in hand, whatever order they came in: the caller loads every run that may
+//! report the same call.
+
+use std::collections::HashMap;
+
+/// A model call as one run reports it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    pub run_id: &'a str,
+    /// Of the response, as the provider gave it; empty for none.
+    pub response_id: &'a str,
+    /// May be empty.
+    pub model: &'a str,
+    /// Prompt, completion and total.
+    pub tokens: [Option<u64>; 3],
+    /// Whether it has what a cost is made of, the model aside.
+    pub has_usage: bool,
+    pub started_at_ms: i64,
+    /// `None` while unfinished.
+    pub ended_at_ms: Option<i64>,
+    /// The nearest of these calls above it in its tree.
+    pub above: Option<usize>,
+    /// Whether it is compared with the calls below it. Not if there are more than are known here.
+    pub compares: bool,
+    pub is_root: bool,
+}
+
+impl Seen<'_> {
+    /// Whether this run may report the call of a run below it, where nothing else says that they are two.
+    fn resembles(&self, below: &Self) -> bool {
+        let is_in_time = match (self.ended_at_ms, below.ended_at_ms) {
+            (Some(end), Some(end_below)) => {
+                self.started_at_ms <= below.started_at_ms && end_below <= end
+            }
+            _ => false,
+        };
+        // A wrapper may report no usage at all, such as the AI SDK's span around an embedding.
+        let is_same_usage = self.tokens == below.tokens || !self.has_usage;
+        is_in_time && is_same_usage && is_same_model(self.model, below.model)
+    }
+}
+
+/// The run that counts each call: itself or another one.
+pub fn counted(calls: &[Seen<'_>]) -> Vec<usize> {
+    let mut groups = Groups::of(calls);
+    let lines: Vec<Vec<usize>> = (0..calls.len()).map(|call| above(call, calls)).collect();
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); calls.len()];
+    for (call, line) in lines.iter().enumerate() {
+        line.iter().for_each(|above| below[*above].push(call));
+    }
+    // From the bottom up: what is below a call is decided before the call itself.
+    let mut bottom_up: Vec<usize> = (0..calls.len()).collect();
+    bottom_up.sort_by_key(|call| std::cmp::Reverse(lines[*call].len()));
+    for call in bottom_up {
+        let group = groups.find(call);
+        let is_found_below = below[call].iter().any(|below| groups.find(*below) == group);
+        if is_found_below || !calls[call].compares {
+            continue;
+        }
+        let alike = below[call]
+            .iter()
+            .filter(|below| calls[call].resembles(&calls[**below]));
+        let mut alike: Vec<usize> = alike
+            .map(|below| groups.find(*below))
+            .filter(|other| groups.may_be_one(group, *other))
+            .collect();
+        alike.sort_unstable();
+        alike.dedup();
+        if let [one] = alike.as_slice() {
+            groups.join(group, *one);
+        }
+    }
+    let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
+    for call in 0..calls.len() {
+        members.entry(groups.find(call)).or_default().push(call);
+    }
+    let mut counted: Vec<usize> = (0..calls.len()).collect();
+    for members in members.into_values() {
+        let counts = first(&members, calls, &lines);
+        for member in members {
+            counted[member] = counts;
+        }
+    }
+    counted
+}
+
+/// The calls above a call, nearest first.
+fn above(call: usize, calls: &[Seen<'_>]) -> Vec<usize> {
+    let mut line = Vec::new();
+    let mut next = calls[call].above;
+    while let Some(above) = next {
+        if above == call || line.contains(&above) {
+            break;
+        }
+        line.push(above);
+        next = calls[above].above;
+    }
+    line
+}
+
+/// The run of a group that counts: the deepest that has usage. Of several, one that is part of a larger trace, then the
+/// earliest.
+fn first(members: &[usize], calls: &[Seen<'_>], lines: &[Vec<usize>]) -> usize {
+    let any_has_usage = members.iter().any(|member| calls[*member].has_usage);
+    let may_count = |member: &usize| calls[*member].has_usage || !any_has_usage;
+    let encloses = |member: usize| {
+        let mut others = members.iter().filter(|other| may_count(other));
+        others.any(|other| lines[*other].contains(&member))
+    };
+    let deepest = members
+        .iter()
+        .copied()
+        .filter(|member| may_count(member) && !encloses(*member));
+    let first = deepest.min_by_key(|member| {
+        let call = &calls[*member];
+        (call.is_root, call.started_at_ms, call.run_id)
+    });
+    first.unwrap_or(members[0])
+}
+
+/// Calls in groups, each of one model call.
+struct Groups<'a> {
+    leader: Vec<usize>,
+    /// Of each leader's group.
+    response_id: Vec<&'a str>,
+}
+
+impl<'a> Groups<'a> {
+    /// Calls with the same response are together.
+    fn of(calls: &[Seen<'a>]) -> Self {
+        let mut by_response: HashMap<&str, usize> = HashMap::new();
+        let leader = calls
+            .iter()
+            .enumerate()
+            .map(|(at, call)| match call.response_id.is_empty() {
+                true => at,
+                false => *by_response.entry(call.response_id).or_insert(at),
+            });
+        Self {
+            leader: leader.collect(),
+            response_id: calls.iter().map(|call| call.response_id).collect(),
+        }
+    }
+
+    fn find(&self, call: usize) -> usize {
+        let mut leader = call;
+        while self.leader[leader] != leader {
+            leader = self.leader[leader];
+        }
+        leader
+    }
+
+    /// Whether nothing says that these are two calls: two responses do.
+    fn may_be_one(&self, group: usize, other: usize) -> bool {
+        let [one, two] = [self.response_id[group], self.response_id[other]];
+        one.is_empty() || two.is_empty() || one == two
+    }
+
+    fn join(&mut self, group: usize, other: usize) {
+        self.leader[group] = other;
+        if self.response_id[other].is_empty() {
+            self.response_id[other] = self.response_id[group];
+        }
+    }
+}
+
+/// Whether two names are of one model: an instrumentation reports the name that was asked for, another the dated one
+/// that answered.
+fn is_same_model(one: &str, two: &str) -> bool {
+    base_name(one).eq_ignore_ascii_case(base_name(two))
+}
+
+/// Without the provider before the name and the date after it.
+fn base_name(model: &str) -> &str {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let name = name.split('@').next().unwrap_or(name);
+    let name = name.strip_suffix("-latest").unwrap_or(name);
+    for (digits, separators) in [("dddddddd", 1), ("dddd-dd-dd", 1)] {
+        let at = name.len().wrapping_sub(digits.len() + separators);
+        let Some((base, date)) = name.split_at_checked(at) else {
+            continue;
+        };
+        let mut pairs = date.bytes().skip(1).zip(digits.bytes());
+        let is_date = pairs.all(|(byte, shape)| match shape {
+            b'd' => byte.is_ascii_digit(),
+            shape => byte == shape,
+        });
+        if date.starts_with('-') && is_date && !base.is_empty() {
+            return base;
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: Seen<'_> = Seen {
+        run_id: "",
+        response_id: "",
+        model: "m",
+        tokens: [Some(37), Some(11), Some(48)],
+        has_usage: true,
+        started_at_ms: 0,
+        ended_at_ms: Some(100),
+        above: None,
+        compares: true,
+        is_root: false,
+    };
+
+    fn below(above: usize) -> Seen<'static> {
+        Seen {
+            above: Some(above),
+            started_at_ms: 1,
+            ended_at_ms: Some(99),
+            ..CALL
+        }
+    }
+
+    #[test]
+    fn an_outer_run_of_the_same_call_is_counted_by_the_deepest() {
+        assert_eq!(counted(&[CALL, below(0), below(1)]), [2, 2, 2]);
+        let wrapper = Seen {
+            has_usage: false,
+            tokens: [None; 3],
+            ..CALL
+        };
+        assert_eq!(counted(&[wrapper, below(0)]), [1, 1]);
+        let without_usage = Seen {
+            response_id: "r",
+            has_usage: false,
+            tokens: [None; 3],
+            ..below(0)
+        };
+        let outer = Seen {
+            response_id: "r",
+            ..CALL
+        };
+        assert_eq!(
+            counted(&[outer, without_usage]),
+            [0, 0],
+            "the one with usage"
+        );
+    }
+
+    #[test]
+    fn two_calls_with_the_same_tokens_stay_two() {
+        assert_eq!(counted(&[CALL, CALL]), [0, 1], "none encloses the other");
+        assert_eq!(
+            counted(&[CALL, below(0), below(0)]),
+            [0, 1, 2],
+            "it may be either"
+        );
+        let other = |change: fn(&mut Seen<'_>)| {
+            let mut other = below(0);
+            change(&mut other);
+            counted(&[CALL, other])
+        };
+        assert_eq!(other(|call| call.tokens[0] = Some(38)), [0, 1]);
+        let without_usage = Seen {
+            has_usage: false,
+            tokens: [None; 3],
+            ..CALL
+        };
+        assert_eq!(counted(&[without_usage, below(0), below(0)]), [0, 1, 2]);
+        assert_eq!(other(|call| call.model = "n"), [0, 1]);
+        assert_eq!(other(|call| call.ended_at_ms = Some(101)), [0, 1]);
+        assert_eq!(other(|call| call.ended_at_ms = None), [0, 1]);
+        let responses = ["a", "b"].map(|response_id| Seen {
+            response_id,
+            ..below(0)
+        });
+        assert_eq!(counted(&[CALL, responses[0], responses[1]]), [0, 1, 2]);
+        let outer = Seen {
+            response_id: "c",
+            ..CALL
+        };
+        assert_eq!(counted(&[outer, responses[0]]), [0, 1]);
+    }
+
+    #[test]
+    fn a_response_is_one_call_wherever_it_is_reported() {
+        let of = |run_id, is_root| Seen {
+            run_id,
+            response_id: "r",
+            tokens: [None; 3],
+            is_root,
+            ..CALL
+        };
+        assert_eq!(counted(&[of("b", false), of("a", true)]), [0, 0]);
+        assert_eq!(counted(&[of("b", false), of("a", false)]), [1, 1]);
+        // A run without the response around one of them is the same call.
+        let inner = Seen {
+            response_id: "r",
+            ..below(0)
+        };
+        let elsewhere = Seen {
+            response_id: "r",
+            is_root: true,
+            ..CALL
+        };
+        assert_eq!(counted(&[CALL, inner, elsewhere]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn dates_and_providers_are_not_part_of_a_models_name() {
+        for (one, two, is_same) in [
+            ("gpt-4o-mini", "gpt-4o-mini-2024-07-18", true),
+            ("openai/gpt-4o-mini", "gpt-4o-mini", true),
+            (
+                "claude-sonnet-4-5@20250929",
+                "claude-sonnet-4-5-20250929",
+                true,
+            ),
+            ("claude-sonnet-4-5-latest", "Claude-Sonnet-4-5", true),
+            ("gpt-4o", "gpt-4o-mini", false),
+            ("gpt-4o-20240718x", "gpt-4o", false),
+            ("", "", true),
+            ("-20240718", "", false),
+            ("ü-2024-07-18", "ü", true),
+        ] {
+            assert_eq!(is_same_model(one, two), is_same, "{one} {two}");
+        }
+    }
+}
