@@ -171,6 +171,7 @@ fn prices() -> anyhow::Result<PriceTable> {
         output: rate(600_000_000_000)?,
         cached_input: Some(rate(75_000_000_000)?),
         total: None,
+        special: None,
     };
     Ok(PriceTable::new((0..100).map(|at| PriceRow {
         key: PriceKey {
@@ -182,7 +183,7 @@ fn prices() -> anyhow::Result<PriceTable> {
             is_prefix: at % 3 == 1,
             effective_from: None,
         },
-        rates,
+        rates: rates.clone(),
     })))
 }
 

@@ -16,6 +16,7 @@ fn table(rows: usize) -> anyhow::Result<PriceTable> {
         output: rate("10")?,
         cached_input: Some(rate("1.25")?),
         total: None,
+        special: None,
     };
     Ok(PriceTable::new((0..rows).map(|at| PriceRow {
         key: PriceKey {
@@ -23,7 +24,7 @@ fn table(rows: usize) -> anyhow::Result<PriceTable> {
             is_prefix: at % 2 == 1,
             effective_from: None,
         },
-        rates,
+        rates: rates.clone(),
     })))
 }
 
@@ -34,7 +35,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
         for (what, model) in [
             ("exact name", "maker-4/model-00060"),
             ("beginning", "maker-5/model-00061-2026-11-20"),
+            (
+                "decorated",
+                "us.anthropic.maker-4/model-00060-20261120-v1:0",
+            ),
             ("unknown", "another/model"),
+            (
+                "unknown, decorated",
+                "openrouter/anthropic/claude-9.9-20261120:beta",
+            ),
         ] {
             let started = Instant::now();
             for call in 0..CALLS {
@@ -45,11 +54,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
                     total: None,
                     cached: Some(100),
                     at_ms: 1_795_132_900_000,
+                    ..Usage::default()
                 };
                 black_box(table.charge(usage));
             }
             let nanoseconds = started.elapsed().as_secs_f64() * 1e9 / CALLS as f64;
-            println!("{rows:>6} rows, {what:<10} {nanoseconds:6.1} ns/call");
+            println!("{rows:>6} rows, {what:<18} {nanoseconds:6.1} ns/call");
         }
     }
     Ok(())

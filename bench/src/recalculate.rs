@@ -150,6 +150,7 @@ fn table(units: i128) -> Arc<PriceTable> {
             output: rate,
             cached_input: None,
             total: None,
+            special: None,
         },
     }]))
 }

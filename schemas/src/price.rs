@@ -1,9 +1,15 @@
 //! The price table and the cost of a model call: interface 6.3, exact to the last digit, no clock and no store.
 //!
 //! Rates are whole units of 10^-18 USD per token ([`rate::Rate`]), tokens are whole, so a charge is a sum of products
-//! of integers. A row applies from a date; the price of a call is the one of its run's start.
+//! of integers. A row has a rate for each kind of usage, other rates for long prompts and factors for service tiers
+//! ([`Rates`]). It applies from a date; the price of a call is the one of its run's start. A model is looked up by its
+//! name, then by what is left of it without providers, regions, versions and dates ([`PriceTable`]).
 
+pub mod factor;
+pub mod kinds;
+mod names;
 pub mod rate;
+mod rates;
 pub mod shipped;
 mod table;
 pub mod written;
@@ -12,16 +18,17 @@ use rust_decimal::Decimal;
 
 use crate::money::SCALE;
 use crate::timestamp::UnixMs;
-use rate::Rate;
+use kinds::UnpricedKinds;
 
+pub use rates::{RateTier, Rates, ServiceTier, SpecialRates, is_standard};
 pub use table::PriceTable;
 
 /// Upper bound on the cost of one call, in units of 10^-18 USD: 10^12 USD, the bound on costs from clients. Only token
 /// counts that no model has reach it; they cost this.
 const AMOUNT_MAX: u128 = 1_000_000_000_000 * 1_000_000_000_000_000_000;
 
-/// Model and token counts of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a call used. All counts by kind are parts of the prompt or of the completion, and disjoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage<'a> {
     /// The model, as the client named it.
     pub model: &'a str,
@@ -33,6 +40,22 @@ pub struct Usage<'a> {
     pub total: Option<u64>,
     /// Prompt tokens that came from a cache.
     pub cached: Option<u64>,
+    /// Prompt tokens written to a cache of the default lifetime.
+    pub cache_write: Option<u64>,
+    /// Prompt tokens written to a cache that lasts one hour; not in `cache_write`.
+    pub cache_write_1h: Option<u64>,
+    /// Prompt tokens of audio.
+    pub input_audio: Option<u64>,
+    /// Prompt tokens of images.
+    pub input_image: Option<u64>,
+    /// Completion tokens of reasoning.
+    pub reasoning: Option<u64>,
+    /// Completion tokens of audio.
+    pub output_audio: Option<u64>,
+    /// Requests that are billed beside the tokens, for example searches.
+    pub requests: Option<u64>,
+    /// `batch`, `flex`, `priority`, ...; empty, `default` or `standard` for the standard one.
+    pub service_tier: &'a str,
     /// The run's start, which decides which price applies.
     pub at_ms: UnixMs,
 }
@@ -45,17 +68,16 @@ pub struct Charge {
     pub amount: Decimal,
     /// Whether only the total of tokens was known, so the split had to be estimated.
     pub is_estimated: bool,
+    /// Used kinds that the row has no rate for. All but requests are in the amount, at the rate of input or output.
+    pub unpriced: UnpricedKinds,
 }
 
-/// USD per token.
+/// The cost of a model call by the price table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rates {
-    pub input: Rate,
-    pub output: Rate,
-    /// Defaults to the rate of the prompt.
-    pub cached_input: Option<Rate>,
-    /// Applies where only the total is known; defaults to the rate of the prompt, and then the cost is an estimate.
-    pub total: Option<Rate>,
+pub struct Priced<'t> {
+    pub charge: Charge,
+    /// The row whose rates were used.
+    pub row: &'t PriceKey,
 }
 
 /// The unique key of a row.
@@ -73,36 +95,6 @@ pub struct PriceKey {
 pub struct PriceRow {
     pub key: PriceKey,
     pub rates: Rates,
-}
-
-impl Rates {
-    /// The cost of a call at these rates. Prompt and completion count if both are known, else the total.
-    ///
-    /// Cached tokens are part of the prompt, and at most all of it; reasoning is part of the completion. So no token is
-    /// counted twice.
-    pub fn charge(&self, usage: Usage<'_>) -> Charge {
-        let (units, is_estimated) = match (usage.prompt, usage.completion) {
-            (Some(prompt), Some(completion)) => {
-                let cached = usage.cached.unwrap_or(0).min(prompt);
-                let parts = [
-                    self.input.times(prompt - cached),
-                    self.cached_input.unwrap_or(self.input).times(cached),
-                    self.output.times(completion),
-                ];
-                // Each product is below 2^124, so the sum of three fits.
-                (parts.iter().sum(), false)
-            }
-            _ => {
-                let total = usage.total.unwrap_or(0);
-                let rate = self.total.unwrap_or(self.input);
-                (rate.times(total), self.total.is_none())
-            }
-        };
-        Charge {
-            amount: dollars(units),
-            is_estimated,
-        }
-    }
 }
 
 /// Units of 10^-18 USD as a decimal.

@@ -308,6 +308,7 @@ impl Shown {
             output: rate(&self.output_per_1m)?,
             cached_input: optional(&self.cached_input_per_1m)?,
             total: optional(&self.total_per_1m)?,
+            special: None,
         };
         let key = PriceKey {
             model: self.model,

@@ -295,6 +295,7 @@ impl Prices {
             output: Rate::default(),
             cached_input: None,
             total: None,
+            special: None,
         };
         for changes in changes.chunks(ROWS_PER_WRITE) {
             let list = |of: &dyn Fn(&Rates) -> Option<Rate>| -> Vec<String> {
@@ -354,6 +355,7 @@ impl StoredPrice {
             output: rate(self.output)?,
             cached_input: self.cached_input.map(rate).transpose()?,
             total: self.total.map(rate).transpose()?,
+            special: None,
         };
         Ok(Stored {
             key: PriceKey {

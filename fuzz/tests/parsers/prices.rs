@@ -55,7 +55,12 @@ fn examine(bytes: &[u8]) {
                 completion: Some(tokens),
                 total: None,
                 cached: Some(tokens),
+                cache_write: Some(tokens),
+                output_audio: Some(tokens),
+                requests: Some(tokens),
+                service_tier: "priority",
                 at_ms: crate::report::NOW_MS,
+                ..Usage::default()
             });
         }
     }

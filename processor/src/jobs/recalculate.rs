@@ -261,6 +261,7 @@ fn cost_now(call: &PricedCall, prices: &PriceTable) -> Option<OwnCost> {
         total: call.total_tokens,
         cached: call.cached_tokens,
         at_ms: call.started_at,
+        ..Usage::default()
     };
     Some(Cost::of("llm", usage, prices).into())
 }

@@ -177,6 +177,7 @@ fn prices(dear: i128, cheap: i128) -> PriceTable {
                 output: rate,
                 cached_input: None,
                 total: None,
+                special: None,
             },
         }
     };

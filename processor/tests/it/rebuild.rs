@@ -72,6 +72,7 @@ fn prices(units: i128) -> Arc<PriceTable> {
             output: rate,
             cached_input: None,
             total: None,
+            special: None,
         },
     }]))
 }

@@ -37,6 +37,7 @@ fn table(prices: &Prices) -> Arc<PriceTable> {
                 output: rate(*output),
                 cached_input: None,
                 total: None,
+                special: None,
             },
         },
     )))

@@ -66,10 +66,10 @@ impl Cost {
             return Self::none(CostStatus::NoTokens);
         }
         match prices.charge(usage) {
-            Some(charge) => Self {
-                amount: charge.amount,
+            Some(priced) => Self {
+                amount: priced.charge.amount,
                 status: CostStatus::Priced,
-                is_estimated: charge.is_estimated,
+                is_estimated: priced.charge.is_estimated,
             },
             None => Self::none(CostStatus::UnpricedModel),
         }

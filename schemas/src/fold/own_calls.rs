@@ -121,7 +121,9 @@ impl RunState {
             completion: tokens.completion,
             total: tokens.total,
             cached: tokens.cached,
+            reasoning: tokens.reasoning,
             at_ms,
+            ..Usage::default()
         }
     }
 

@@ -1,14 +1,15 @@
-//! A price per token, parsed exactly from a price per thousand or per million.
+//! A price per token or request, parsed exactly from a price for one, a thousand or a million.
 
 use crate::money::{Dollars, SCALE};
 
-/// USD per token in units of 10^-18: exact, and small enough that its product with any token count fits into 128 bits.
+/// USD per token (or per request) in units of 10^-18: exact, and small enough that its product with any token count fits into 128 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
-/// The number of tokens of a written price.
+/// The number of tokens (or requests) of a written price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
+    One,
     Thousand,
     /// The unit that vendors publish.
     Million,
@@ -16,8 +17,9 @@ pub enum Per {
 
 impl Per {
     /// The power of ten.
-    fn exponent(self) -> i64 {
+    fn exponent(self) -> u32 {
         match self {
+            Per::One => 0,
             Per::Thousand => 3,
             Per::Million => 6,
         }
@@ -34,7 +36,7 @@ pub enum RateFault {
     #[error("must not be negative")]
     Negative,
     /// More than a dollar per token.
-    #[error("must be at most 1 USD per token: 1000 per 1k, 1000000 per 1m")]
+    #[error("must be at most 1 USD per token or request: 1000 per 1k, 1000000 per 1m")]
     TooLarge,
     /// Could only be stored rounded.
     #[error(
@@ -69,44 +71,46 @@ impl Rate {
     /// Parses a JSON number, USD for so many tokens, without rounding.
     pub fn read(text: &str, per: Per) -> Result<Self, RateFault> {
         let number = Number::read(text).ok_or(RateFault::NotANumber)?;
-        if number.digits == 0 {
-            return Ok(Self::default());
-        }
-        if number.is_negative {
-            return Err(RateFault::Negative);
-        }
-        // The digits are a whole number of units if enough powers of ten are left for them.
-        let shift = number.exponent + i64::from(SCALE) - per.exponent();
-        let shift = u32::try_from(shift).map_err(|_| RateFault::TooFine)?;
-        let units = 10u128
-            .checked_pow(shift)
-            .and_then(|power| number.digits.checked_mul(power))
-            .and_then(|units| u64::try_from(units).ok())
-            .map(Self);
-        units
+        let units = number.units(SCALE - per.exponent())?;
+        u64::try_from(units)
+            .ok()
+            .map(Self)
             .filter(|rate| *rate <= Self::MAX)
             .ok_or(RateFault::TooLarge)
     }
 
     /// USD for so many tokens, exact.
     pub fn per(self, per: Per) -> Dollars {
-        let tokens = match per {
-            Per::Thousand => 1000,
-            Per::Million => 1_000_000,
-        };
-        Dollars(self.units() * tokens)
+        Dollars(self.units() * 10i128.pow(per.exponent()))
     }
 }
 
 /// A JSON number: `digits` times ten to `exponent`, `digits` without trailing zeros.
-struct Number {
+pub(super) struct Number {
     is_negative: bool,
     digits: u128,
     exponent: i64,
 }
 
 impl Number {
-    fn read(text: &str) -> Option<Self> {
+    /// The number in units of ten to minus `scale`, exact.
+    pub(super) fn units(&self, scale: u32) -> Result<u128, RateFault> {
+        if self.digits == 0 {
+            return Ok(0);
+        }
+        if self.is_negative {
+            return Err(RateFault::Negative);
+        }
+        // The digits are a whole number of units if enough powers of ten are left for them.
+        let shift = self.exponent + i64::from(scale);
+        let shift = u32::try_from(shift).map_err(|_| RateFault::TooFine)?;
+        10u128
+            .checked_pow(shift)
+            .and_then(|power| self.digits.checked_mul(power))
+            .ok_or(RateFault::TooLarge)
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
         if text.len() > TEXT_BYTES {
             return None;
         }
@@ -219,7 +223,7 @@ mod tests {
         #[test]
         fn a_rate_reads_back_as_it_is_written(units in 0i128..=1_000_000_000_000_000_000) {
             let rate = Rate::from_units(units).unwrap();
-            for per in [Per::Thousand, Per::Million] {
+            for per in [Per::One, Per::Thousand, Per::Million] {
                 prop_assert_eq!(Rate::read(&rate.per(per).to_string(), per), Ok(rate));
             }
         }

@@ -94,6 +94,7 @@ fn read(text: &str) -> Result<Shipped, ShippedFault> {
                 is_prefix,
                 effective_from,
             };
+            let rates = rates.clone();
             Some(PriceRow { key, rates })
         }));
     }
@@ -120,6 +121,7 @@ impl Entry<'_> {
             output: rate(self.output)?,
             cached_input: self.cached_input.map(rate).transpose()?,
             total: self.total.map(rate).transpose()?,
+            special: None,
         })
     }
 

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::rate::Rate;
 use super::*;
 
 fn rate(per_1m: &str) -> Rate {
@@ -18,6 +19,7 @@ fn row(model: &str, per_1m: [&str; 2]) -> PriceRow {
             output: rate(per_1m[1]),
             cached_input: None,
             total: None,
+            special: None,
         },
     }
 }
@@ -41,16 +43,13 @@ fn cached(mut row: PriceRow, per_1m: &str) -> PriceRow {
 fn usage(model: &str) -> Usage<'_> {
     Usage {
         model,
-        prompt: None,
-        completion: None,
-        total: None,
-        cached: None,
         at_ms: 1_000,
+        ..Usage::default()
     }
 }
 
 fn costs(table: &PriceTable, usage: Usage<'_>) -> String {
-    let charge = table.charge(usage).unwrap();
+    let charge = table.charge(usage).unwrap().charge;
     let guess = if charge.is_estimated {
         " estimated"
     } else {
@@ -261,6 +260,7 @@ fn any_row() -> impl Strategy<Value = PriceRow> {
                 output,
                 cached_input,
                 total,
+                special: None,
             },
         },
     )
@@ -325,8 +325,13 @@ proptest! {
         total in proptest::option::of(0u64..1 << 53),
         cached in proptest::option::of(0u64..1 << 53),
     ) {
-        let call = Usage { model: &row.key.model, prompt, completion, total, cached, at_ms: 10 };
-        let charge = PriceTable::new([row.clone()]).charge(call).unwrap();
+        let call = Usage {
+            model: &row.key.model, prompt, completion, total, cached, at_ms: 10, ..Usage::default()
+        };
+        let table = PriceTable::new([row.clone()]);
+        let priced = table.charge(call).unwrap();
+        prop_assert_eq!(priced.row, &row.key);
+        let charge = priced.charge;
         let (units, is_estimated) = reckoned(&row.rates, call);
         prop_assert_eq!(charge.is_estimated, is_estimated);
         let missing = SCALE - charge.amount.scale();

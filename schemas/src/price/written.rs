@@ -137,6 +137,7 @@ impl WrittenPrice {
             output: rate(output)?.ok_or(PriceFault::Missing(output.0))?,
             cached_input: rate(cached_input)?,
             total: rate(total)?,
+            special: None,
         })
     }
 }

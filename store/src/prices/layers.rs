@@ -42,7 +42,7 @@ pub(super) fn in_force(shipped: &[PriceRow], stored: &[Stored]) -> Vec<PriceReco
     let over = stored.iter().filter_map(|stored| {
         let row = PriceRow {
             key: stored.key.clone(),
-            rates: stored.rates?,
+            rates: stored.rates.clone()?,
         };
         Some((row, Some(stored.changed_at_ms)))
     });
@@ -74,6 +74,7 @@ mod tests {
             output: rate,
             cached_input: None,
             total: None,
+            special: None,
         }
     }
 

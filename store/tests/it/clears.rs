@@ -121,6 +121,7 @@ async fn a_price_that_was_changed_without_a_trace_is_seen_after_a_clear() {
             output: rate("1"),
             cached_input: None,
             total: None,
+            special: None,
         },
     };
     prices.put(&row).await.unwrap();

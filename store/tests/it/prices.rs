@@ -29,6 +29,7 @@ fn row(model: &str, per_1m: &str) -> PriceRow {
             output: Rate::MAX,
             cached_input: Some(Rate::default()),
             total: None,
+            special: None,
         },
     }
 }

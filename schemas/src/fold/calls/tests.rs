@@ -22,6 +22,7 @@ fn prices() -> PriceTable {
             output: rate("2"),
             cached_input: None,
             total: None,
+            special: None,
         },
     }])
 }
