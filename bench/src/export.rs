@@ -211,6 +211,7 @@ impl Texts {
             prompt_tokens: Some(self.number as u64 % 4000),
             completion_tokens: Some(self.number as u64 % 700),
             total_tokens: Some(self.number as u64 % 4700),
+            ttft_ms: None,
             cached_tokens: None,
             reasoning_tokens: None,
             cost: 1_234_567_890_123 * (self.number as i128 % 997),

@@ -278,6 +278,7 @@ fn run_row(pool: &[Sample], n: u64) -> RunRow<'_> {
         prompt_tokens: Some(n % 5000),
         completion_tokens: Some(n % 900),
         total_tokens: None,
+        ttft_ms: None,
         cached_tokens: None,
         reasoning_tokens: None,
         cost: i128::from(n % 1_000_000) * 1_000_000_000,

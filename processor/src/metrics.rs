@@ -101,6 +101,7 @@ impl Metrics {
     pub(crate) fn priced(&self, status: CostStatus) {
         let outcome = match status {
             CostStatus::Priced => "priced",
+            CostStatus::PartlyPriced => "partly_priced",
             CostStatus::UnpricedModel => "unpriced",
             _ => return,
         };

@@ -6,6 +6,7 @@
 //!
 //! `null` means "absent" in every field. Unknown fields are kept in [`Event::others`].
 
+mod call_details;
 mod dialect;
 mod feedback;
 mod fields;
@@ -19,6 +20,7 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use call_details::{CallDetails, UsageParts};
 pub use fields::Fields;
 pub use values::as_text as text_of;
 
@@ -67,6 +69,8 @@ pub struct Event<'a> {
     pub tokens: Tokens,
     /// Cost in USD as the client computed it: authoritative.
     pub cost: Option<Decimal>,
+    /// What else it says of the model call.
+    pub call_details: Option<Box<CallDetails<'a>>>,
     /// The identifier that the model's provider gave to the response.
     pub response_id: Option<Cow<'a, str>>,
     /// The acting agent.

@@ -62,16 +62,19 @@ pub enum Sort {
     TotalCostDesc,
     /// Most tokens first; runs without tokens last.
     TotalTokensDesc,
+    /// Latest first token first; runs without one last.
+    TimeToFirstTokenDesc,
 }
 
 impl Sort {
     /// Every order, with its name on the API.
-    pub const ALL: [(Sort, &'static str); 5] = [
+    pub const ALL: [(Sort, &'static str); 6] = [
         (Sort::StartedAtDesc, "-started_at"),
         (Sort::StartedAtAsc, "started_at"),
         (Sort::LatencyDesc, "-latency_s"),
         (Sort::TotalCostDesc, "-total_cost"),
         (Sort::TotalTokensDesc, "-total_tokens"),
+        (Sort::TimeToFirstTokenDesc, "-ttft_ms"),
     ];
 
     /// The number of this order in a cursor.
@@ -82,6 +85,7 @@ impl Sort {
             Sort::LatencyDesc => 2,
             Sort::TotalCostDesc => 3,
             Sort::TotalTokensDesc => 4,
+            Sort::TimeToFirstTokenDesc => 5,
         }
     }
 }

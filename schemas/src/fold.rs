@@ -8,6 +8,7 @@
 //! The state is narrow: previews instead of input and output, and bounded sets. [`full::FullRun`] folds the same events
 //! with all of their content, for the view of one run.
 
+mod call_details;
 mod calls;
 mod cost;
 pub mod full;

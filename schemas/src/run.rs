@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::event::{Tokens, UsageParts};
 use crate::fold::{CostStatus, RunStatus};
 use crate::money::Dollars;
 use crate::timestamp::{UnixMs, to_text};
@@ -84,11 +85,15 @@ pub struct Run {
     pub completion_tokens: Option<u64>,
     /// All its own tokens.
     pub total_tokens: Option<u64>,
+    /// Milliseconds from the request of a model call to its first token.
+    pub ttft_ms: Option<u64>,
+    /// Completion tokens a second, from the first token where its time is known, else from the start.
+    pub tokens_per_second: Option<f64>,
     /// Its own cost in USD, exact.
     #[schema(value_type = f64)]
     pub cost: Dollars,
     /// Why the cost is what it is.
-    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model|counted_elsewhere)$")]
+    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model|partly_priced|counted_elsewhere)$")]
     pub cost_status: CostStatus,
     /// The run that counts this model call, where `cost_status` is `counted_elsewhere`: another instrumentation reported
     /// the call too, and nothing of this run counts in any sum.
@@ -180,6 +185,10 @@ pub struct RunDetail {
     pub cached_tokens: Option<u64>,
     /// Part of the completion's tokens spent on reasoning.
     pub reasoning_tokens: Option<u64>,
+    /// Its own tokens by kind, `null` where none are known.
+    pub usage: Option<UsageByKind>,
+    /// Kinds of its usage without a rate of their own, at the prices of now: why `cost_status` is `partly_priced`.
+    pub unpriced_kinds: Vec<&'static str>,
     /// The identifier that the model's provider gave to the response.
     pub response_id: Option<String>,
     /// Whether the cost is an estimate.
@@ -194,6 +203,9 @@ pub struct RunDetail {
     /// Output, any JSON.
     #[schema(value_type = Option<serde_json::Value>)]
     pub output: Option<Box<RawValue>>,
+    /// The run that input and output are taken from, where this one reported neither: another report of the same model
+    /// call.
+    pub content_run_id: Option<String>,
     /// Metadata.
     #[schema(value_type = BTreeMap<String, serde_json::Value>)]
     pub metadata: BTreeMap<String, Box<RawValue>>,
@@ -234,14 +246,95 @@ pub struct RunCall {
     pub cached_tokens: Option<u64>,
     /// Part of the completion's tokens spent on reasoning.
     pub reasoning_tokens: Option<u64>,
+    /// Its tokens by kind, `null` where none are known.
+    pub usage: Option<UsageByKind>,
+    /// The service tier, such as `batch`, `flex` or `priority`.
+    pub service_tier: Option<String>,
+    /// Milliseconds from the request to the first token.
+    pub ttft_ms: Option<u64>,
     /// Cost in USD, exact.
     #[schema(value_type = f64)]
     pub cost: Dollars,
     /// Why the cost is what it is.
-    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model|counted_elsewhere)$")]
+    #[schema(value_type = String, pattern = "^(priced|provided|not_llm|no_model|no_tokens|unpriced_model|partly_priced|counted_elsewhere)$")]
     pub cost_status: CostStatus,
     /// Whether the cost is an estimate.
     pub cost_estimated: bool,
+    /// Kinds of its usage without a rate of their own, charged like other tokens of the prompt or the completion.
+    pub unpriced_kinds: Vec<&'static str>,
+    /// The row of the price table that it is priced by.
+    pub price: Option<UsedPrice>,
+}
+
+/// Tokens by kind: each token is counted in one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct UsageByKind {
+    /// Prompt tokens of no kind below.
+    pub input: u64,
+    /// Prompt tokens read from a cache.
+    pub cache_read: u64,
+    /// Prompt tokens written to a cache of the default lifetime.
+    pub cache_write: u64,
+    /// Prompt tokens written to a cache that lasts an hour.
+    pub cache_write_1h: u64,
+    /// Prompt tokens of audio.
+    pub input_audio: u64,
+    /// Prompt tokens of images.
+    pub input_image: u64,
+    /// Completion tokens of no kind below.
+    pub output: u64,
+    /// Completion tokens spent on reasoning.
+    pub reasoning: u64,
+    /// Completion tokens of audio.
+    pub output_audio: u64,
+    /// Requests that are billed beside tokens.
+    pub requests: u64,
+}
+
+impl UsageByKind {
+    /// `None` where neither prompt nor completion is known.
+    pub fn of(tokens: Tokens, parts: UsageParts) -> Option<Self> {
+        tokens.prompt.or(tokens.completion).or(parts.requests)?;
+        let mut prompt = tokens.prompt.unwrap_or(0);
+        let mut completion = tokens.completion.unwrap_or(0);
+        // Parts that are more than the whole are cut, so that the kinds add up to it.
+        fn take(rest: &mut u64, part: Option<u64>) -> u64 {
+            let part = part.unwrap_or(0).min(*rest);
+            *rest -= part;
+            part
+        }
+        let cache_read = take(&mut prompt, tokens.cached);
+        let cache_write = take(&mut prompt, parts.cache_write);
+        let cache_write_1h = take(&mut prompt, parts.cache_write_1h);
+        let input_audio = take(&mut prompt, parts.input_audio);
+        let input_image = take(&mut prompt, parts.input_image);
+        let reasoning = take(&mut completion, tokens.reasoning);
+        let output_audio = take(&mut completion, parts.output_audio);
+        Some(Self {
+            input: prompt,
+            cache_read,
+            cache_write,
+            cache_write_1h,
+            input_audio,
+            input_image,
+            output: completion,
+            reasoning,
+            output_audio,
+            requests: parts.requests.unwrap_or(0),
+        })
+    }
+}
+
+/// A row of the price table that priced a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct UsedPrice {
+    /// Its model: the name as sent, the name without provider, region or date, or a prefix of it.
+    pub model: String,
+    /// Whether it applies to all names with this prefix.
+    pub prefix: bool,
+    /// When it begins to apply; `null` for always.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub effective_from: Option<Instant>,
 }
 
 /// A page of the model calls of a run.

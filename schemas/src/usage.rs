@@ -83,6 +83,13 @@ pub struct Activity {
     /// The same for 95 of a hundred.
     #[schema(value_type = Option<f64>)]
     pub latency_p95_s: Option<Seconds>,
+    /// Half of the model calls whose first token is known had it no later, in milliseconds. `null` where none is known.
+    pub ttft_p50_ms: Option<u64>,
+    /// The same for 95 of a hundred.
+    pub ttft_p95_ms: Option<u64>,
+    /// Completion tokens of finished model calls by the seconds from their first tokens, where these are known, else from
+    /// their starts, to their ends. `null` where there are none.
+    pub tokens_per_second: Option<f64>,
 }
 
 /// Runs that failed for one reason.

@@ -95,6 +95,7 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
         total_tokens: tokens.total,
         cached_tokens: tokens.cached,
         reasoning_tokens: tokens.reasoning,
+        ttft_ms: state.ttft_ms(),
         calls,
         enclosing_call: &node.resolved.enclosing_call,
         call_links: &node.counting.links,

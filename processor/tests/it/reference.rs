@@ -198,6 +198,7 @@ impl Run {
             "completion_tokens",
             "total_tokens",
             "cost",
+            "estimated_cost",
         ];
         parts
             .into_iter()
@@ -249,7 +250,10 @@ impl Run {
 /// Whether an event has what a cost is made of.
 pub(crate) fn is_complete(event: &Value) -> bool {
     let has = |key: &str| given(event, key).is_some();
-    has("cost") || has("total_tokens") || (has("prompt_tokens") && has("completion_tokens"))
+    has("cost")
+        || has("estimated_cost")
+        || has("total_tokens")
+        || (has("prompt_tokens") && has("completion_tokens"))
 }
 
 /// What a run uses itself.
@@ -283,20 +287,24 @@ impl Own {
         let total = count("total_tokens");
         let has_tokens = total.is_some() || (prompt.is_some() && completion.is_some());
         let rate = rates.iter().find(|(model, _)| call["model"] == *model);
+        let provided = |dollars: u64| (i128::from(dollars) * 10i128.pow(18), "Provided");
+        let estimated = call["estimated_cost"].as_u64().map(provided);
         let (cost, status) = if let Some(cost) = call["cost"].as_u64() {
-            (i128::from(cost) * 10i128.pow(18), "Provided")
+            provided(cost)
         } else if kind != "llm" {
             (0, "NotLlm")
         } else if given(call, "model").is_none() {
-            (0, "NoModel")
+            estimated.unwrap_or((0, "NoModel"))
         } else if !has_tokens {
-            (0, "NoTokens")
+            estimated.unwrap_or((0, "NoTokens"))
         } else if let Some((_, units)) = rate {
             let charged = match prompt.is_some() && completion.is_some() {
                 true => sum,
                 false => total.unwrap(),
             };
             (units * charged, "Priced")
+        } else if let Some(estimated) = estimated {
+            estimated
         } else {
             (0, "UnpricedModel")
         };

@@ -58,6 +58,11 @@ impl Csv {
                     serde_json::to_writer(&mut *out, &length)?;
                 }
             }
+            Value::Number(read) => {
+                if let Some(number) = read(row) {
+                    serde_json::to_writer(&mut *out, &number)?;
+                }
+            }
             Value::Flag(read) => write!(out, "{}", read(row))?,
         }
         Ok(())

@@ -127,7 +127,7 @@ fn schema(columns: &[Column]) -> String {
             }
             Value::Time(_) => format!("required int64 {name} (TIMESTAMP(MILLIS,true));"),
             Value::MaybeTime(_) => format!("optional int64 {name} (TIMESTAMP(MILLIS,true));"),
-            Value::Length(_) => format!("optional double {name};"),
+            Value::Length(_) | Value::Number(_) => format!("optional double {name};"),
             Value::Flag(_) => format!("required boolean {name};"),
         })
         .collect();
@@ -193,6 +193,11 @@ fn write(
         Value::Length(read) => {
             let seconds = |row| read(row).map(|length| length.0 as f64 / 1000.0);
             let (values, levels) = optional(rows.iter().map(seconds));
+            let column = writer.typed::<DoubleType>();
+            column.write_batch(&values, Some(&levels), None)?;
+        }
+        Value::Number(read) => {
+            let (values, levels) = optional(rows.iter().map(read));
             let column = writer.typed::<DoubleType>();
             column.write_batch(&values, Some(&levels), None)?;
         }

@@ -65,6 +65,7 @@ pub(crate) enum Value {
     Time(fn(&Row) -> Instant),
     MaybeTime(fn(&Row) -> Option<Instant>),
     Length(fn(&Row) -> Option<Seconds>),
+    Number(fn(&Row) -> Option<f64>),
     Flag(fn(&Row) -> bool),
 }
 
@@ -78,7 +79,7 @@ const PROJECT: Column = column(
 );
 
 /// The fields of the list, with flattened error and feedback.
-const COLUMNS: [Column; 34] = [
+const COLUMNS: [Column; 36] = [
     column("run_id", Value::Text(|row| &row.run.run_id)),
     column("app_id", Value::Text(|row| &row.run.app_id)),
     column(
@@ -110,6 +111,11 @@ const COLUMNS: [Column; 34] = [
         Value::Count(|row| row.run.completion_tokens),
     ),
     column("total_tokens", Value::Count(|row| row.run.total_tokens)),
+    column("ttft_ms", Value::Count(|row| row.run.ttft_ms)),
+    column(
+        "tokens_per_second",
+        Value::Number(|row| row.run.tokens_per_second),
+    ),
     column("cost", Value::Money(|row| row.run.cost)),
     column(
         "cost_status",

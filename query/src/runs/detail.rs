@@ -90,7 +90,18 @@ impl RunViews<'_> {
             now_ms: now_ms(),
             prices,
         };
+        let others = match run_detail::lacks_content(&run) {
+            true => store.others_of_call(&run).await?,
+            false => Vec::new(),
+        };
         let mut detail = run_detail::assemble(run, events, feedback, present);
+        for other in others {
+            if detail.content_run_id.is_some() {
+                break;
+            }
+            let events = run_detail::events(store, &other).await?;
+            run_detail::take_content(&mut detail, &other, &events);
+        }
         detail.run = with_project(detail.run, projects);
         detail.also_in_apps = also_in_apps;
         Ok(Some(detail))

@@ -9,7 +9,9 @@ use schemas::ids::EventId;
 use schemas::limits::EARLIEST_TIMESTAMP_MS;
 use schemas::money::Dollars;
 use schemas::price::PriceTable;
-use schemas::run::{Feedback, Instant, RunCall, RunDetail, RunError, RunEvent};
+use schemas::run::{
+    Feedback, Instant, RunCall, RunDetail, RunError, RunEvent, UsageByKind, UsedPrice,
+};
 use schemas::timestamp::UnixMs;
 use serde_json::value::RawValue;
 use store::reads::events::{EventsOfRun, RunEvents, StoredEvent};
@@ -45,13 +47,20 @@ pub(crate) fn assemble(
     history: Vec<FeedbackRecord>,
     present: Present<'_>,
 ) -> RunDetail {
-    let mut full = FullRun::default();
-    for stored in &events.events {
-        if let Some(event) = read(&stored.payload) {
-            full.apply(&event, EventId(stored.event_id));
-        }
-    }
+    let full = fold(&events);
+    let state = full.state();
+    let usage = state.usage();
+    let calls = calls(&full, &events, &run, present.prices);
+    let mut unpriced_kinds: Vec<_> = calls
+        .iter()
+        .flat_map(|call| &call.unpriced_kinds)
+        .copied()
+        .collect();
+    unpriced_kinds.sort_unstable();
+    unpriced_kinds.dedup();
     let mut detail = RunDetail {
+        usage: UsageByKind::of(usage.tokens, usage.parts),
+        unpriced_kinds,
         cached_tokens: run.cached_tokens,
         reasoning_tokens: run.reasoning_tokens,
         response_id: Some(full.state().response_id().to_owned()).filter(|id| !id.is_empty()),
@@ -60,9 +69,10 @@ pub(crate) fn assemble(
         total_completion_tokens: run.total_completion_tokens,
         input: full.input().and_then(raw),
         output: full.output().and_then(raw),
+        content_run_id: None,
         metadata: object(full.metadata()),
         fields: object(full.others()),
-        calls: calls(&full, &events, &run, present.prices),
+        calls,
         feedback_history: history.into_iter().map(self::feedback).collect(),
         events_truncated: events.cut,
         events: events.events.into_iter().map(run_event).collect(),
@@ -73,6 +83,31 @@ pub(crate) fn assemble(
         detail.run.error = Some(self::error(error));
     }
     detail
+}
+
+/// Whether a model call was reported without input and output, as some instrumentations do by default.
+pub(crate) fn lacks_content(run: &RunRecord) -> bool {
+    run.r#type == "llm" && run.input_preview.is_empty() && run.output_preview.is_empty()
+}
+
+/// Shows input and output of another report of the same call, if that has any.
+pub(crate) fn take_content(detail: &mut RunDetail, other: &RunRecord, events: &RunEvents) {
+    let full = fold(events);
+    let (input, output) = (full.input().and_then(raw), full.output().and_then(raw));
+    if input.is_some() || output.is_some() {
+        (detail.input, detail.output) = (input, output);
+        detail.content_run_id = Some(other.run_id.clone());
+    }
+}
+
+fn fold(events: &RunEvents) -> FullRun {
+    let mut full = FullRun::default();
+    for stored in &events.events {
+        if let Some(event) = read(&stored.payload) {
+            full.apply(&event, EventId(stored.event_id));
+        }
+    }
+    full
 }
 
 /// The model calls, each with the id of the event that completes it.
@@ -120,6 +155,18 @@ pub(crate) fn call(call: ModelCall<'_>, ids: &HashMap<Stamp, EventId>, run: &Run
         cost: Dollars::from(cost.amount),
         cost_status: cost.status,
         cost_estimated: cost.is_estimated,
+        usage: UsageByKind::of(call.tokens, call.parts),
+        service_tier: (!call.service_tier.is_empty()).then(|| call.service_tier.to_owned()),
+        ttft_ms: call.ttft_ms,
+        unpriced_kinds: cost.unpriced.names().collect(),
+        price: call
+            .price
+            .filter(|_| cost.status.is_from_the_table())
+            .map(|key| UsedPrice {
+                model: key.model.clone(),
+                prefix: key.is_prefix,
+                effective_from: key.effective_from.map(Instant),
+            }),
     }
 }
 

@@ -226,6 +226,7 @@ pub(crate) fn run<'a>(
         prompt_tokens: Some(7),
         completion_tokens: None,
         total_tokens: None,
+        ttft_ms: None,
         cached_tokens: Some(3),
         reasoning_tokens: None,
         cost: 1,

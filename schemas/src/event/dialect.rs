@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::call_details;
 use super::fields::Fields;
 use super::message::OldChat;
 use super::values::{self, Named, as_text, lookup};
@@ -296,6 +297,7 @@ fn finish<'a>(
             has_output: fields.output.is_some(),
         },
     );
+    let call_details = call_details::read(&fields)?;
     let mut others = fields.others;
     let response_id = response_id(&fields.response_id, naming.kind.as_deref(), fields.output);
     // Kept for readers of the run, though Spindle does not interpret them.
@@ -325,6 +327,7 @@ fn finish<'a>(
         model: naming.model,
         tokens,
         cost: values::money(("cost", fields.cost))?,
+        call_details,
         response_id,
         agent,
         user_email,

@@ -52,6 +52,8 @@ pub enum Measure {
     Cost,
     /// Tokens including descendants.
     Tokens,
+    /// From the request of a model call to its first token, milliseconds; none where it is not known.
+    TimeToFirstToken,
     /// Start, Unix milliseconds.
     Start,
 }
@@ -133,6 +135,10 @@ run_filters! {
         "At least so many tokens: `total_tokens_with_children`, which include the tokens of all descendants";
     max_tokens: Count = "max_tokens", "Tokens to", Count, Condition::AtMost(Measure::Tokens),
         "At most so many tokens, counted like `min_tokens`; a run without tokens has 0";
+    min_ttft_ms: Count = "min_ttft_ms", "First token from", Count, Condition::AtLeast(Measure::TimeToFirstToken),
+        "Model calls whose first token took at least so many milliseconds";
+    max_ttft_ms: Count = "max_ttft_ms", "First token to", Count, Condition::AtMost(Measure::TimeToFirstToken),
+        "Model calls whose first token took at most so many milliseconds";
     tags: Tags = "tags", "Any tag", Tags, Condition::HasAny("tags"),
         "Any of these tags: repeated or separated by commas; as `tags[]` a comma is part of the tag";
     tags_all: Tags = "tags_all", "Every tag", Tags, Condition::HasAll("tags"),

@@ -4,13 +4,14 @@
 //! a call below a run of another type) the state keeps the calls themselves: [`Calls`] is absent otherwise, so
 //! ordinary runs take no more memory and no more bytes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Stamp;
 use super::state::ExactDecimal;
-use crate::event::{Event, Tokens};
+use crate::event::{CallDetails, Event, Tokens, UsageParts};
 
 /// Weight of the calls kept of one run: the earliest up to here. The row, which is written again whenever the run
 /// changes, has no more bytes than this.
@@ -18,6 +19,8 @@ const RUN_CALLS_BYTES: usize = 4 << 20;
 /// Weight of one call, of which there are 131,072 without the names of their models: at most its bytes in the row, but
 /// for figures that no model has.
 const CALL_BYTES: usize = 32;
+/// Weight of the details of a call, without the name of its service tier.
+const DETAILS_BYTES: usize = 48;
 
 /// One model call, as its event reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +32,7 @@ pub(super) struct Call {
     pub(super) tokens: Tokens,
     /// USD, from the client.
     pub(super) cost: Option<ExactDecimal>,
+    pub(super) details: Option<Box<CallDetails<'static>>>,
 }
 
 impl Call {
@@ -46,6 +50,10 @@ impl Call {
             model: event.model.as_deref().map(Into::into),
             tokens: event.tokens,
             cost: event.cost.map(ExactDecimal),
+            details: event
+                .call_details
+                .as_deref()
+                .map(|details| Box::new(details.to_static())),
         };
         call.is_complete().then_some(call)
     }
@@ -58,16 +66,49 @@ impl Call {
             total,
             ..
         } = self.tokens;
-        self.cost.is_some() || total.is_some() || (prompt.is_some() && completion.is_some())
+        self.cost.is_some()
+            || total.is_some()
+            || (prompt.is_some() && completion.is_some())
+            || self
+                .details
+                .as_deref()
+                .is_some_and(|details| details.estimated_cost.is_some())
+    }
+
+    pub(super) fn parts(&self) -> UsageParts {
+        let details = self.details.as_deref();
+        details.map(|details| details.parts).unwrap_or_default()
+    }
+
+    /// Empty for none.
+    pub(super) fn service_tier(&self) -> &str {
+        let details = self.details.as_deref();
+        details
+            .and_then(|details| details.service_tier.as_deref())
+            .unwrap_or_default()
+    }
+
+    /// Without the texts that several calls share.
+    fn weight(&self) -> usize {
+        match self.details {
+            Some(_) => CALL_BYTES + DETAILS_BYTES,
+            None => CALL_BYTES,
+        }
+    }
+
+    /// Its model and its service tier.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let tier = Some(self.service_tier()).filter(|tier| !tier.is_empty());
+        self.model.as_deref().into_iter().chain(tier)
     }
 }
 
-/// The calls of a run in order of time, and how many have each model.
+/// The calls of a run in order of time, and how many have each model or service tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Calls {
     by_stamp: BTreeMap<Stamp, Box<Call>>,
-    models: BTreeMap<Box<str>, usize>,
-    /// The sum of [`CALL_BYTES`] and of the texts of `models`.
+    names: BTreeMap<Box<str>, usize>,
+    /// The sum of the calls' weights and of the texts of `names`.
     weight: usize,
 }
 
@@ -81,12 +122,12 @@ impl Calls {
             Some(_) => self.remove(stamp),
             None => {}
         }
-        self.weight += CALL_BYTES;
-        if let Some(model) = &call.model {
-            let count = self.models.entry(model.clone()).or_default();
+        self.weight += call.weight();
+        for name in call.names() {
+            let count = self.names.entry(name.into()).or_default();
             *count += 1;
             if *count == 1 {
-                self.weight += model.len();
+                self.weight += name.len();
             }
         }
         self.by_stamp.insert(stamp, Box::new(call));
@@ -101,14 +142,15 @@ impl Calls {
         let Some(call) = self.by_stamp.remove(&stamp) else {
             return;
         };
-        self.weight -= CALL_BYTES;
-        if let Some(model) = call.model
-            && let Some(count) = self.models.get_mut(&model)
-        {
+        self.weight -= call.weight();
+        for name in call.names() {
+            let Some(count) = self.names.get_mut(name) else {
+                continue;
+            };
             *count -= 1;
             if *count == 0 {
-                self.models.remove(&model);
-                self.weight -= model.len();
+                self.names.remove(name);
+                self.weight -= name.len();
             }
         }
     }
@@ -153,15 +195,20 @@ impl FromIterator<(Stamp, Call)> for Calls {
     }
 }
 
-/// The stored form of calls: models once each, and for each call the time since the one before it, the rest of its
-/// stamp, its model, which figures it has, and these.
+/// The stored form of calls: models and service tiers once each, and for each call the time since the one before it, the
+/// rest of its stamp, its model, which figures it has, and these.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    models: Vec<Box<str>>,
+    names: Vec<Box<str>>,
     calls: Vec<StoredCall>,
-    /// Costs from the client, by position.
+    /// Costs from the client, by position; estimated ones by position plus [`ESTIMATED`].
     costs: Vec<(u32, ExactDecimal)>,
 }
+
+/// Above every position: calls are bounded by their weight.
+const ESTIMATED: u32 = 1 << 31;
+/// The flag of calls with details: after the counts follow a number with a bit for each given detail, and those.
+const HAS_DETAILS: u8 = 1 << 6;
 
 #[derive(Serialize, Deserialize)]
 struct StoredCall {
@@ -169,15 +216,16 @@ struct StoredCall {
     tie: [u8; 8],
     /// 0 for none, else one more than the position in the table.
     model: u32,
-    /// Bit 0: typed. Bits 1 to 5: which of the counts are given.
+    /// Bit 0: typed. Bits 1 to 5: which of the counts are given. Bit 6: [`HAS_DETAILS`].
     flags: u8,
     counts: Vec<u64>,
 }
 
 impl Serialize for Calls {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let numbers = self.models.keys().map(AsRef::as_ref).zip(1..);
-        let models: BTreeMap<&str, u32> = numbers.collect();
+        let numbers = self.names.keys().map(AsRef::as_ref).zip(1..);
+        let names: BTreeMap<&str, u32> = numbers.collect();
+        let number = |name: Option<&str>| name.and_then(|name| names.get(name)).copied();
         let mut before_ms = 0;
         let mut calls = Vec::with_capacity(self.len());
         let mut costs = Vec::new();
@@ -191,18 +239,24 @@ impl Serialize for Calls {
                 }
             }
             costs.extend(call.cost.map(|cost| (position, cost)));
-            let model = call.model.as_deref().and_then(|model| models.get(model));
+            if let Some(details) = call.details.as_deref() {
+                flags |= HAS_DETAILS;
+                let tier = number(details.service_tier.as_deref());
+                counts.extend(details_in_order(details, tier));
+                let estimated = details.estimated_cost.map(ExactDecimal);
+                costs.extend(estimated.map(|cost| (position + ESTIMATED, cost)));
+            }
             calls.push(StoredCall {
                 after_ms: stamp.timestamp_ms().wrapping_sub(before_ms),
                 tie: stamp.tie(),
-                model: model.copied().unwrap_or(0),
+                model: number(call.model.as_deref()).unwrap_or(0),
                 flags,
                 counts,
             });
             before_ms = stamp.timestamp_ms();
         }
         let stored = Stored {
-            models: models.into_keys().map(Into::into).collect(),
+            names: names.into_keys().map(Into::into).collect(),
             calls,
             costs,
         };
@@ -233,13 +287,28 @@ impl<'de> Deserialize<'de> for Calls {
                     cached: count(4),
                     reasoning: count(5),
                 };
-                let model = usize::try_from(call.model).ok();
-                let model = model.and_then(|number| stored.models.get(number.checked_sub(1)?));
+                let name = |number: u64| {
+                    let place = usize::try_from(number).ok()?.checked_sub(1)?;
+                    stored.names.get(place)
+                };
+                let details = (call.flags & HAS_DETAILS != 0).then(|| {
+                    let estimated = costs.remove(&(position + ESTIMATED));
+                    let (parts, ttft_ms, tier) = read_details(&mut counts);
+                    Box::new(CallDetails {
+                        parts,
+                        service_tier: tier
+                            .and_then(name)
+                            .map(|tier| Cow::Owned(tier.clone().into_string())),
+                        estimated_cost: estimated.map(|cost| cost.0),
+                        ttft_ms,
+                    })
+                });
                 let read = Call {
                     is_typed: call.flags & 1 != 0,
-                    model: model.cloned(),
+                    model: name(u64::from(call.model)).cloned(),
                     tokens,
                     cost: costs.remove(&position),
+                    details,
                 };
                 (Stamp::from_parts(before_ms, call.tie), read)
             });
@@ -257,6 +326,49 @@ fn in_order(tokens: &Tokens) -> [Option<u64>; 5] {
         reasoning,
     } = *tokens;
     [prompt, completion, total, cached, reasoning]
+}
+
+/// A number whose bits say which details are given, and those. `tier` is the number of the tier's name.
+fn details_in_order(details: &CallDetails<'_>, tier: Option<u32>) -> Vec<u64> {
+    let UsageParts {
+        cache_write,
+        cache_write_1h,
+        input_audio,
+        input_image,
+        output_audio,
+        requests,
+    } = details.parts;
+    let all = [
+        cache_write,
+        cache_write_1h,
+        input_audio,
+        input_image,
+        output_audio,
+        requests,
+        details.ttft_ms,
+        tier.map(u64::from),
+    ];
+    let given = all.iter().zip(0..);
+    let bits = given.fold(0, |bits, (one, bit)| bits | u64::from(one.is_some()) << bit);
+    [bits]
+        .into_iter()
+        .chain(all.into_iter().flatten())
+        .collect()
+}
+
+/// What [`details_in_order`] wrote: the parts, the time to the first token, and the number of the tier's name.
+fn read_details(counts: &mut impl Iterator<Item = u64>) -> (UsageParts, Option<u64>, Option<u64>) {
+    let bits = counts.next().unwrap_or(0);
+    let mut next = |bit: u8| (bits >> bit & 1 == 1).then(|| counts.next()).flatten();
+    let parts = UsageParts {
+        cache_write: next(0),
+        cache_write_1h: next(1),
+        input_audio: next(2),
+        input_image: next(3),
+        output_audio: next(4),
+        requests: next(5),
+    };
+    (parts, next(6), next(7))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use rust_decimal::Decimal;
 
 use super::CostStatus;
-use crate::price::{PriceTable, Usage};
+use crate::price::kinds::UnpricedKinds;
+use crate::price::{PriceTable, Priced, Usage};
 
 /// Without the cost of its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Cost {
     pub status: CostStatus,
     /// Whether the split of the tokens had to be estimated.
     pub is_estimated: bool,
+    /// The kinds of usage without a rate of their own, where it is [`CostStatus::PartlyPriced`].
+    pub unpriced: UnpricedKinds,
 }
 
 impl Cost {
@@ -22,6 +25,7 @@ impl Cost {
             amount: Decimal::ZERO,
             status,
             is_estimated: false,
+            unpriced: UnpricedKinds::default(),
         }
     }
 
@@ -29,18 +33,30 @@ impl Cost {
     pub fn provided(amount: Decimal) -> Self {
         Self {
             amount,
-            status: CostStatus::Provided,
-            is_estimated: false,
+            ..Self::none(CostStatus::Provided)
         }
     }
 
-    /// The cost of both. Where only one of them has a price, the sum is `priced`.
+    /// What the client computed by a price list of its own, where the table has no price.
+    #[must_use]
+    pub(super) fn or_estimated(self, estimated: Option<Decimal>) -> Self {
+        use CostStatus::{NoModel, NoTokens, UnpricedModel};
+        match (self.status, estimated) {
+            (NoModel | NoTokens | UnpricedModel, Some(amount)) => Self::provided(amount),
+            _ => self,
+        }
+    }
+
+    /// The cost of both. Where only one of them has a price, the sum is `priced`; where a kind of either has no rate,
+    /// it is `partly_priced`.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        use CostStatus::{Priced, Provided, UnpricedModel};
+        use CostStatus::{PartlyPriced, Priced, Provided, UnpricedModel};
         let either = [self.status, other.status];
         let status = if self.status == other.status {
             self.status
+        } else if either.contains(&PartlyPriced) {
+            PartlyPriced
         } else if either.contains(&Priced) || either.contains(&Provided) {
             Priced
         } else {
@@ -50,6 +66,7 @@ impl Cost {
             amount: self.amount.saturating_add(other.amount),
             status,
             is_estimated: self.is_estimated || other.is_estimated,
+            unpriced: self.unpriced.union(other.unpriced),
         }
     }
 
@@ -66,10 +83,14 @@ impl Cost {
             return Self::none(CostStatus::NoTokens);
         }
         match prices.charge(usage) {
-            Some(priced) => Self {
-                amount: priced.charge.amount,
-                status: CostStatus::Priced,
-                is_estimated: priced.charge.is_estimated,
+            Some(Priced { charge, .. }) => Self {
+                amount: charge.amount,
+                status: match charge.unpriced.is_empty() {
+                    true => CostStatus::Priced,
+                    false => CostStatus::PartlyPriced,
+                },
+                is_estimated: charge.is_estimated,
+                unpriced: charge.unpriced,
             },
             None => Self::none(CostStatus::UnpricedModel),
         }

@@ -1,10 +1,11 @@
 //! What a run's model calls add up to: its own cost, tokens and calls. And how the state keeps the calls.
 
+use super::call_details::DetailRegisters;
 use super::calls::{Call, Calls};
 use super::state::ExactDecimal;
 use super::{Cost, CostStatus, Last, OwnUsage, RunState, Stamp};
-use crate::event::Tokens;
-use crate::price::{PriceTable, Usage};
+use crate::event::{CallDetails, Tokens, UsageParts};
+use crate::price::{PriceKey, PriceTable, Usage};
 use crate::timestamp::UnixMs;
 
 /// The type of model calls.
@@ -19,7 +20,14 @@ pub struct ModelCall<'a> {
     pub model: &'a str,
     /// The total is as given, else what is known of prompt and completion.
     pub tokens: Tokens,
+    pub parts: UsageParts,
+    /// Milliseconds from the request to the first token.
+    pub ttft_ms: Option<u64>,
+    /// Empty where none is known.
+    pub service_tier: &'a str,
     pub cost: Cost,
+    /// The row of the price table that prices it.
+    pub price: Option<&'a PriceKey>,
 }
 
 /// The one model call that a run of type `llm` reports, as far as it identifies the call.
@@ -56,31 +64,58 @@ impl RunState {
             response_id: self.response_id(),
             model: self.model(),
             tokens: [tokens.prompt, tokens.completion, tokens.total],
-            has_usage: self.cost.get().is_some() || has_both || is_total_given,
+            has_usage: self.cost.get().is_some()
+                || self.details().estimated_cost.is_some()
+                || has_both
+                || is_total_given,
             started_at_ms: self.started_at_ms(),
             ended_at_ms: self.ended_at_ms(),
         })
     }
 
     /// Its own model calls in order of time, as many as [`RunState::usage`] counts.
-    pub fn model_calls(&self, prices: &PriceTable) -> Vec<ModelCall<'_>> {
-        match self.listed_calls() {
+    pub fn model_calls<'a>(&'a self, prices: &'a PriceTable) -> Vec<ModelCall<'a>> {
+        let calls = match self.listed_calls() {
             Some(calls) => calls
                 .map(|(stamp, call)| ModelCall {
                     stamp: Some(stamp),
                     model: self.model_of(call),
-                    tokens: OwnUsage::of(call.tokens, 1).tokens,
+                    tokens: OwnUsage::of(call.tokens, call.parts(), 1).tokens,
+                    parts: call.parts(),
+                    ttft_ms: call.details.as_deref().and_then(|details| details.ttft_ms),
+                    service_tier: call.service_tier(),
                     cost: self.cost_of(stamp, call, prices),
+                    price: None,
                 })
                 .collect(),
-            None if self.kind() == LLM => vec![ModelCall {
-                stamp: self.only_call().map(|(stamp, _)| stamp),
-                model: self.model(),
-                tokens: self.usage().tokens,
-                cost: self.cost(prices),
-            }],
+            None if self.kind() == LLM => {
+                let usage = self.usage();
+                vec![ModelCall {
+                    stamp: self.only_call().map(|(stamp, _)| stamp),
+                    model: self.model(),
+                    tokens: usage.tokens,
+                    parts: usage.parts,
+                    ttft_ms: self.ttft_ms(),
+                    service_tier: self.service_tier(),
+                    cost: self.cost(prices),
+                    price: None,
+                }]
+            }
             None => Vec::new(),
-        }
+        };
+        let with_price = |call: ModelCall<'a>| {
+            let at_ms = match self.listed_calls() {
+                Some(_) => call.stamp.map(|stamp| stamp.timestamp_ms()),
+                None => None,
+            };
+            let is_priced = call.cost.status.is_from_the_table();
+            let price = || prices.row(call.model, at_ms.unwrap_or(self.started_at_ms()));
+            ModelCall {
+                price: is_priced.then(price).flatten().map(|row| &row.key),
+                ..call
+            }
+        };
+        calls.into_iter().map(with_price).collect()
     }
 
     /// The model of one of several calls. One that names none has the run's.
@@ -98,8 +133,10 @@ impl RunState {
             None => match self.cost.get() {
                 Some(ExactDecimal(amount)) => Cost::provided(*amount),
                 None => {
-                    let usage = self.priced_by(self.model(), self.tokens(), self.started_at_ms());
-                    Cost::of(self.kind(), usage, prices)
+                    let details = self.details();
+                    let tokens = self.tokens();
+                    let usage = usage(self.model(), tokens, &details, self.started_at_ms());
+                    Cost::of(self.kind(), usage, prices).or_estimated(details.estimated_cost)
                 }
             },
         }
@@ -110,21 +147,26 @@ impl RunState {
         if let Some(ExactDecimal(amount)) = call.cost {
             return Cost::provided(amount);
         }
-        let usage = self.priced_by(self.model_of(call), call.tokens, stamp.timestamp_ms());
-        Cost::of(LLM, usage, prices)
+        let none = CallDetails::default();
+        let details = call.details.as_deref().unwrap_or(&none);
+        let usage = usage(
+            self.model_of(call),
+            call.tokens,
+            details,
+            stamp.timestamp_ms(),
+        );
+        Cost::of(LLM, usage, prices).or_estimated(details.estimated_cost)
     }
 
-    fn priced_by<'a>(&self, model: &'a str, tokens: Tokens, at_ms: UnixMs) -> Usage<'a> {
-        Usage {
-            model,
-            prompt: tokens.prompt,
-            completion: tokens.completion,
-            total: tokens.total,
-            cached: tokens.cached,
-            reasoning: tokens.reasoning,
-            at_ms,
-            ..Usage::default()
-        }
+    /// The latest of each detail of its calls.
+    pub(super) fn details(&self) -> CallDetails<'_> {
+        let registers = self.call_details.as_deref();
+        registers.map(DetailRegisters::latest).unwrap_or_default()
+    }
+
+    fn service_tier(&self) -> &str {
+        let registers = self.call_details.as_deref();
+        registers.map_or("", DetailRegisters::service_tier)
     }
 
     /// The latest counts.
@@ -141,8 +183,13 @@ impl RunState {
     /// Its own tokens and model calls, without its descendants'.
     pub fn usage(&self) -> OwnUsage {
         match self.listed_calls() {
-            Some(calls) => calls.map(|(_, call)| OwnUsage::of(call.tokens, 1)).sum(),
-            None => OwnUsage::of(self.tokens(), u64::from(self.kind() == LLM)),
+            Some(calls) => calls
+                .map(|(_, call)| OwnUsage::of(call.tokens, call.parts(), 1))
+                .sum(),
+            None => {
+                let calls = u64::from(self.kind() == LLM);
+                OwnUsage::of(self.tokens(), self.details().parts, calls)
+            }
         }
     }
 
@@ -157,7 +204,9 @@ impl RunState {
             &self.reasoning_tokens,
         ];
         let stamps = counts.into_iter().filter_map(Last::stamp);
-        let stamp = stamps.chain(self.cost.stamp()).max()?;
+        let estimated = self.call_details.as_deref();
+        let estimated = estimated.and_then(DetailRegisters::estimated_at);
+        let stamp = stamps.chain(self.cost.stamp()).chain(estimated).max()?;
         fn of<T: Ord + Clone>(register: &Last<T>, stamp: Stamp) -> Option<T> {
             let is_of = register.stamp() == Some(stamp);
             register.get().filter(|_| is_of).cloned()
@@ -175,6 +224,11 @@ impl RunState {
                 reasoning,
             },
             cost: of(&self.cost, stamp),
+            details: self
+                .call_details
+                .as_deref()
+                .and_then(|registers| registers.of(stamp))
+                .map(|details| Box::new(details.to_static())),
         };
         call.is_complete().then_some((stamp, call))
     }
@@ -212,6 +266,32 @@ impl RunState {
         // All events of a run of type `llm` with one call are parts of that call.
         let is_one_in_parts = is_llm && calls.len() == 1;
         (counted().next().is_some() && !is_one_in_parts).then(counted)
+    }
+}
+
+/// What a call is priced by.
+fn usage<'a>(
+    model: &'a str,
+    tokens: Tokens,
+    details: &'a CallDetails<'_>,
+    at_ms: UnixMs,
+) -> Usage<'a> {
+    let parts = details.parts;
+    Usage {
+        model,
+        prompt: tokens.prompt,
+        completion: tokens.completion,
+        total: tokens.total,
+        cached: tokens.cached,
+        cache_write: parts.cache_write,
+        cache_write_1h: parts.cache_write_1h,
+        input_audio: parts.input_audio,
+        input_image: parts.input_image,
+        reasoning: tokens.reasoning,
+        output_audio: parts.output_audio,
+        requests: parts.requests,
+        service_tier: details.service_tier.as_deref().unwrap_or_default(),
+        at_ms,
     }
 }
 

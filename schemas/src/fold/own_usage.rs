@@ -2,18 +2,20 @@
 
 use std::iter::Sum;
 
-use crate::event::Tokens;
+use crate::event::{Tokens, UsageParts};
 
 /// Tokens and model calls of a run, without its descendants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnUsage {
     /// Tokens of all its calls. The total is as given, else what is known of prompt and completion.
     pub tokens: Tokens,
+    /// Parts of these tokens that have prices of their own, and requests.
+    pub parts: UsageParts,
     pub calls: u64,
 }
 
 impl OwnUsage {
-    pub(super) fn of(tokens: Tokens, calls: u64) -> Self {
+    pub(super) fn of(tokens: Tokens, parts: UsageParts, calls: u64) -> Self {
         let Tokens {
             prompt,
             completion,
@@ -25,6 +27,7 @@ impl OwnUsage {
                 total: total.or_else(|| sum(prompt, completion)),
                 ..tokens
             },
+            parts,
             calls,
         }
     }
@@ -39,6 +42,14 @@ impl Sum for OwnUsage {
                 total: sum(sums.tokens.total, next.tokens.total),
                 cached: sum(sums.tokens.cached, next.tokens.cached),
                 reasoning: sum(sums.tokens.reasoning, next.tokens.reasoning),
+            },
+            parts: UsageParts {
+                cache_write: sum(sums.parts.cache_write, next.parts.cache_write),
+                cache_write_1h: sum(sums.parts.cache_write_1h, next.parts.cache_write_1h),
+                input_audio: sum(sums.parts.input_audio, next.parts.input_audio),
+                input_image: sum(sums.parts.input_image, next.parts.input_image),
+                output_audio: sum(sums.parts.output_audio, next.parts.output_audio),
+                requests: sum(sums.parts.requests, next.parts.requests),
             },
             calls: sums.calls + next.calls,
         })

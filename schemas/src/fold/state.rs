@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
+use super::call_details::DetailRegisters;
 use super::calls::{Call, Calls};
 use super::marks::{LatestFeedback, Marks};
 use super::stored::{self, boxed_marks, preview_stamp, stored_fields, value};
@@ -56,6 +57,8 @@ pub struct RunState {
     pub(super) calls: Option<Box<Calls>>,
     /// The identifier that the model's provider gave to the response.
     response_id: Last<Box<str>>,
+    /// What few model calls report beside their tokens.
+    pub(super) call_details: Option<Box<DetailRegisters>>,
 }
 
 // Numbers and types of stored fields never change; new fields are added at the end, each of a type whose default means
@@ -87,6 +90,7 @@ stored_fields!(RunState {
     23: marks = boxed_marks,
     24: calls = value,
     25: response_id = value,
+    26: call_details = value,
 });
 
 /// An error for lists.
@@ -199,6 +203,10 @@ impl RunState {
         self.reasoning_tokens
             .offer_some(stamp, event.tokens.reasoning, |count| count);
         self.cost.offer_some(stamp, event.cost, ExactDecimal);
+        if let Some(details) = &event.call_details {
+            let registers = self.call_details.get_or_insert_default();
+            registers.apply(details, stamp);
+        }
         self.response_id
             .offer_some(stamp, event.response_id.as_deref(), Into::into);
         self.agent
@@ -254,6 +262,9 @@ impl RunState {
         self.reasoning_tokens.join(other.reasoning_tokens);
         self.cost.join(other.cost);
         self.response_id.join(other.response_id);
+        if let Some(details) = other.call_details {
+            self.call_details.get_or_insert_default().join(*details);
+        }
         self.agent.join(other.agent);
         self.user_email.join(other.user_email);
         self.thread_id.join(other.thread_id);
@@ -331,6 +342,11 @@ impl RunState {
             (false, Some(_)) => RunStatus::Success,
             (false, None) => RunStatus::Started,
         }
+    }
+
+    /// Milliseconds from the request to the first token, of the latest call that reports them.
+    pub fn ttft_ms(&self) -> Option<u64> {
+        self.details().ttft_ms
     }
 
     pub fn error(&self) -> Option<&ErrorSummary> {

@@ -49,6 +49,13 @@ stored_enum! {
     }
 }
 
+impl CostStatus {
+    /// Whether a row of the price table made it.
+    pub fn is_from_the_table(self) -> bool {
+        matches!(self, Self::Priced | Self::PartlyPriced)
+    }
+}
+
 stored_enum! {
     /// Why a run's cost is what it is.
     CostStatus {
@@ -65,6 +72,8 @@ stored_enum! {
         NoTokens = 5 "no_tokens",
         /// No price for the model yet.
         UnpricedModel = 6 "unpriced_model",
+        /// Computed from the price table, which has no rate for a kind of its usage.
+        PartlyPriced = 7 "partly_priced",
         /// Another run reports the same call, and counts it.
         CountedElsewhere = 8 "counted_elsewhere",
     }

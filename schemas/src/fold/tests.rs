@@ -58,16 +58,19 @@ fn any_event() -> impl Strategy<Value = String> {
         ]),
         optional(vec![json!("same"), json!("other")]),
         optional(vec![json!(0.25), json!(1e-9)]),
-        optional(vec![json!("success"), json!("error")]),
+        (
+            optional(vec![json!("success"), json!("error")]),
+            optional(vec![json!(3), json!(40)]),
+        ),
     );
     (name, 0i64..6, 0i64..3, fields).prop_map(|(name, at, duration, fields)| {
-        let (kind, parent, input, output, model, tokens, error, tags, metadata, event_id, cost, status) =
+        let (kind, parent, input, output, model, tokens, error, tags, metadata, event_id, cost, (status, ttft)) =
             fields;
         json!({
             "name": name, "run_id": "r", "timestamp": NOW_MS + at, "duration_ms": duration, "type": kind,
             "parent_run_id": parent, "input": input, "output": output, "model": model, "prompt_tokens": tokens,
             "completion_tokens": tokens, "error": error, "tags": tags, "metadata": metadata, "event_id": event_id,
-            "cost": cost, "status": status, "rating": if at % 2 == 0 { "positive" } else { "negative" }, "comment": "why",
+            "cost": cost, "status": status, "ttft_ms": ttft, "cache_write_tokens": ttft, "rating": if at % 2 == 0 { "positive" } else { "negative" }, "comment": "why",
             "role": "user", "content": "hello",
         })
         .to_string()
@@ -200,6 +203,7 @@ fn reference(texts: &[String]) -> BTreeMap<&'static str, Value> {
         ("input", first("input")),
         ("output", last("output")),
         ("model", last("model")),
+        ("ttft", last("ttft_ms")),
         ("prompt", prompt),
         ("calls", json!(calls)),
         ("tags", json!(tags)),
@@ -228,6 +232,7 @@ fn observed(full: &FullRun) -> BTreeMap<&'static str, Value> {
         ("input", parsed(full.input())),
         ("output", parsed(full.output())),
         ("model", text(state.model())),
+        ("ttft", json!(state.ttft_ms())),
         ("prompt", json!(state.usage().tokens.prompt)),
         ("calls", json!(state.usage().calls)),
         ("tags", json!(state.tags().collect::<Vec<_>>())),

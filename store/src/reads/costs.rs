@@ -24,6 +24,9 @@ const PAGE_BOUNDS: ReadBounds = ReadBounds {
     threads: 2,
 };
 
+/// Whether the run's state may hold details of calls, by its format: see `schemas::fold`.
+pub(crate) const HAS_CALL_DETAILS: &str = "ascii(state) >= 5";
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallFilter {
     /// Earliest start, Unix milliseconds, inclusive.
@@ -64,8 +67,8 @@ pub struct PricedCall {
     pub cost_status: CostStatus,
     /// 1 when the cost is an estimate.
     pub cost_estimated: u8,
-    /// The fold's state where the cost depends on more than these columns: on several calls, or on one that a run of
-    /// another type reports. Empty otherwise.
+    /// The fold's state where the cost depends on more than these columns: on several calls, on one that a run of
+    /// another type reports, or on kinds of usage. Empty otherwise.
     #[serde(deserialize_with = "decode::bytes")]
     pub state: Vec<u8>,
 }
@@ -73,10 +76,12 @@ pub struct PricedCall {
 impl PricedCall {
     /// Whether the cost comes from the price table, or would if it had a row for the model.
     pub fn is_by_price(&self) -> bool {
-        matches!(
-            self.cost_status,
-            CostStatus::Priced | CostStatus::UnpricedModel
-        )
+        match self.cost_status {
+            CostStatus::Priced | CostStatus::PartlyPriced | CostStatus::UnpricedModel => true,
+            // A cost that the client estimated counts only for as long as there is no price.
+            CostStatus::Provided => !self.state.is_empty(),
+            _ => false,
+        }
     }
 
     pub fn place(&self) -> CallPlace {
@@ -161,7 +166,7 @@ impl Store {
              ORDER BY started_at, app_id, run_id LIMIT {rows}",
             decode::columns_with::<PricedCall>(
                 "state",
-                "if(calls > 1 OR type != 'llm', state, '')"
+                &format!("if(calls > 1 OR type != 'llm' OR {HAS_CALL_DETAILS}, state, '')")
             ),
             at.sql(),
             calls.sql()

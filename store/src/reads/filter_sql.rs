@@ -156,6 +156,12 @@ impl SortColumn {
                 as_integer: "toInt128(ifNull(toInt64(total_tokens), -1))",
                 coarse: "1",
             }),
+            Sort::TimeToFirstTokenDesc => Some(Self {
+                sql: "ifNull(toInt64(ttft_ms), -1)",
+                sql_type: "Int64",
+                as_integer: "toInt128(ifNull(toInt64(ttft_ms), -1))",
+                coarse: "1",
+            }),
         }
     }
 

@@ -11,6 +11,7 @@ mod export;
 mod keys;
 mod moved;
 mod row;
+mod same_call;
 mod tree;
 
 use schemas::cursor::Cursor;

@@ -366,15 +366,32 @@ struct ActivityRow {
     errors: u64,
     finished: u64,
     lengths_ms: Vec<i32>,
+    first_tokens: u64,
+    ttfts_ms: Vec<u64>,
+    generated: u128,
+    generating_ms: u128,
+}
+
+/// Finished calls of the models: their tokens and times say how fast a model writes.
+macro_rules! generating {
+    () => {
+        "type = 'llm' AND latency_key > 0 AND completion_tokens > 0 AND cost_status != 'counted_elsewhere'"
+    };
 }
 
 impl Figures for Activity {
     type Row = ActivityRow;
-    const COLUMNS: &'static str = concat!(spend_columns!(), ", status, latency_key");
+    const COLUMNS: &'static str = concat!(spend_columns!(), ", status, latency_key, type, ttft_ms");
     const SUMS: &'static str = concat!(
         spend_sums!(),
         ", countIf(status = 'error'), countIf(latency_key > -2147483648), \
-         quantilesExactIf(0.5, 0.95)(latency_key, latency_key > -2147483648)"
+         quantilesExactIf(0.5, 0.95)(latency_key, latency_key > -2147483648), \
+         count(ttft_ms), quantilesExactIf(0.5, 0.95)(assumeNotNull(ttft_ms), isNotNull(ttft_ms)), \
+         sumIf(toUInt128(ifNull(completion_tokens, 0)), ",
+        generating!(),
+        "), sumIf(toUInt128(latency_key - if(ttft_ms < latency_key, toInt32(assumeNotNull(ttft_ms)), 0)), ",
+        generating!(),
+        ")"
     );
     const RANK: &'static str = Spend::RANK;
 
@@ -398,12 +415,22 @@ impl Figures for Activity {
             let length_ms = row.lengths_ms.get(at).filter(|_| row.finished > 0)?;
             Some(Seconds(i64::from(*length_ms)))
         };
+        let first_token = |at: usize| {
+            let ttft_ms = row.ttfts_ms.get(at).filter(|_| row.first_tokens > 0)?;
+            Some(*ttft_ms)
+        };
         let activity = Self {
             spend,
             errors: row.errors,
             error_rate: row.errors as f64 / row.runs.max(1) as f64,
             latency_p50_s: length(0),
             latency_p95_s: length(1),
+            ttft_p50_ms: first_token(0),
+            ttft_p95_ms: first_token(1),
+            tokens_per_second: (row.generating_ms > 0).then(|| {
+                let exact = row.generated as f64 * 10_000.0 / row.generating_ms as f64;
+                exact.round() / 10.0
+            }),
         };
         (place, activity)
     }

@@ -169,6 +169,8 @@ run_columns! {
         cached_tokens: Option<u64>, Folded, list "CAST(NULL, 'Nullable(UInt64)')";
         /// Completion tokens used for reasoning.
         reasoning_tokens: Option<u64>, Folded, list "CAST(NULL, 'Nullable(UInt64)')";
+        /// Milliseconds from the request to the first token of a model call.
+        ttft_ms: Option<u64>, Folded;
         cost: i128, OwnCost;
         cost_status: CostStatus, OwnCost, by "decode::number";
         /// The run that counts the call, where this one does not.

@@ -73,6 +73,7 @@ async fn a_run_is_there_once_and_as_it_is_now_whatever_lies_unmerged_p3() {
         "-latency_s",
         "-total_cost",
         "-total_tokens",
+        "-ttft_ms",
     ] {
         assert_eq!(ids(&store, &[("sort", sort)]).await, ["r"], "{sort}");
     }
@@ -148,6 +149,7 @@ async fn every_filter_finds_what_it_names_and_nothing_else() {
         latency_ms: Some(10_000),
         total_cost: 3_000_000_000_000_000_000,
         total_tokens_with_children: 99,
+        ttft_ms: Some(700),
         saved: 0,
         feedback_rating: "",
         metadata: vec![("k", "w")],
@@ -187,6 +189,10 @@ async fn every_filter_finds_what_it_names_and_nothing_else() {
             &["open", "yes"],
         ),
         (&[("max_tokens", "11")], &[]),
+        (&[("min_ttft_ms", "700")], &["no"]),
+        (&[("min_ttft_ms", "701")], &[]),
+        (&[("max_ttft_ms", "700")], &["no"]),
+        (&[("max_ttft_ms", "699")], &[]),
         (&[("saved", "false")], &["no"]),
         (&[("feedback", "none")], &["no"]),
         (&[("metadata.k", "w")], &["no"]),
@@ -238,6 +244,10 @@ async fn every_filter_finds_what_it_names_and_nothing_else() {
         ids(&store, &[("sort", "started_at")]).await,
         ["no", "yes", "open"]
     );
+    assert_eq!(
+        ids(&store, &[("sort", "-ttft_ms")]).await,
+        ["no", "open", "yes"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -285,6 +295,7 @@ async fn pages_hold_every_run_once_in_order_even_where_keys_tie() {
             RunRow {
                 latency_ms: (n % 5 != 0).then_some(n % 7),
                 total_tokens: (n % 3 != 0).then_some(n as u64 % 4),
+                ttft_ms: (n % 2 != 0).then_some(n as u64 % 3),
                 total_cost: i128::from(n % 6),
                 ..run(
                     ["a", "b", "c"][n as usize % 3],
@@ -302,6 +313,7 @@ async fn pages_hold_every_run_once_in_order_even_where_keys_tie() {
         "-latency_s",
         "-total_cost",
         "-total_tokens",
+        "-ttft_ms",
     ] {
         let whole = ids(&store, &[("sort", sort), ("limit", "1000")]).await;
         assert_eq!(whole.iter().collect::<BTreeSet<_>>().len(), 230, "{sort}");

@@ -48,6 +48,7 @@ pub(crate) fn run<'a>(app: &'a str, run_id: &'a str, version: u64, started_at: i
         prompt_tokens: Some(12),
         completion_tokens: None,
         total_tokens: None,
+        ttft_ms: None,
         cached_tokens: None,
         reasoning_tokens: None,
         cost: 1_500_000_000_000_000,

@@ -136,7 +136,8 @@ fn rows_of(model: &mut Model, changes: &[Change], version: &mut u64) -> Vec<RunR
             error_message: values.error.1,
             latency_ms: values.length_ms,
             prompt_tokens: values.tokens,
-            completion_tokens: None,
+            completion_tokens: values.tokens.map(|tokens| tokens / 3),
+            ttft_ms: values.length_ms.and_then(first_token_of),
             total_tokens: values.tokens.map(|tokens| tokens / 2),
             cost: values.cost,
             ..run(change.app, RUNS[change.run], *version, started_at)
@@ -178,7 +179,10 @@ fn spend_of(rows: &[&RunRow<'_>]) -> Spend {
             .iter()
             .map(|row| u128::from(row.prompt_tokens.unwrap_or(0)))
             .sum(),
-        completion_tokens: 0,
+        completion_tokens: rows
+            .iter()
+            .map(|row| u128::from(row.completion_tokens.unwrap_or(0)))
+            .sum(),
         total_tokens: rows
             .iter()
             .map(|row| u128::from(row.total_tokens.unwrap_or(0)))
@@ -198,12 +202,46 @@ fn activity_of(rows: &[&RunRow<'_>]) -> Activity {
         let place = (lengths.len() as f64 * part) as usize;
         lengths.get(place).copied().map(Seconds)
     };
+    let mut first_tokens: Vec<u64> = rows.iter().filter_map(|row| row.ttft_ms).collect();
+    first_tokens.sort_unstable();
+    let first_token_at = |part: f64| {
+        let place = (first_tokens.len() as f64 * part) as usize;
+        first_tokens.get(place).copied()
+    };
+    let (mut generated, mut generating_ms) = (0_u64, 0_i64);
+    for row in rows.iter().filter(|row| row.r#type == "llm") {
+        let (Some(length_ms), Some(tokens)) = (row.latency_ms, row.completion_tokens) else {
+            continue;
+        };
+        if length_ms > 0 && tokens > 0 {
+            let wait_ms = row.ttft_ms.map_or(0, |ttft_ms| ttft_ms as i64);
+            generated += tokens;
+            generating_ms += match wait_ms < length_ms {
+                true => length_ms - wait_ms,
+                false => length_ms,
+            };
+        }
+    }
     Activity {
         spend: spend_of(rows),
         errors,
         error_rate: errors as f64 / rows.len().max(1) as f64,
         latency_p50_s: at(0.5),
         latency_p95_s: at(0.95),
+        ttft_p50_ms: first_token_at(0.5),
+        ttft_p95_ms: first_token_at(0.95),
+        tokens_per_second: (generating_ms > 0)
+            .then(|| (generated as f64 * 10_000.0 / generating_ms as f64).round() / 10.0),
+    }
+}
+
+/// Known for some runs, and for some of them later than their end.
+fn first_token_of(length_ms: i64) -> Option<u64> {
+    let ttft_ms = u64::try_from(length_ms).ok()?;
+    match ttft_ms % 4 {
+        0 => None,
+        1 => Some(ttft_ms + 5),
+        _ => Some(ttft_ms / 2),
     }
 }
 

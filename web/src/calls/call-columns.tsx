@@ -52,7 +52,10 @@ export const CALL_COLUMNS: Column<Run>[] = [
           <span className="unseen">in,</span> {count(run.completion_tokens)}
           <span className="unseen"> out</span>
         </span>
-        <span>{duration(run.latency_s)}</span>
+        <span>
+          {duration(run.latency_s)}
+          {run.ttft_ms != null && <span className="soft"> ({duration(run.ttft_ms / 1000)} to first token)</span>}
+        </span>
       </div>
     ),
   },

@@ -68,6 +68,8 @@ function Facts({ run }: { run: Run }) {
     ["Tokens in", count(run.prompt_tokens)],
     ["Tokens out", count(run.completion_tokens)],
     ["Latency", duration(run.latency_s)],
+    ["First token", run.ttft_ms == null ? null : duration(run.ttft_ms / 1000)],
+    ["Tokens/s", run.tokens_per_second == null ? null : count(Math.round(run.tokens_per_second))],
     ["Started", time(run.started_at)],
     ["Agent", run.agent],
     ["User", run.user_email],

@@ -3,9 +3,10 @@
 import { Link } from "react-router";
 import { count, dollars, duration, time } from "../format";
 import { Status } from "../parts/status";
+import { runLink } from "../runs/run-link";
 import { threadLink } from "../threads/thread-link";
 import { type Fact, Facts, Id, Said } from "./facts";
-import { costSaid, tokensSaid } from "./figures";
+import { costSaid, pricesSaid, speedSaid, tokensSaid } from "./figures";
 import styles from "./run.module.css";
 import type { Marks } from "./use-marks";
 import type { RunDetail } from "./use-run";
@@ -22,7 +23,9 @@ export function RunHead({ run, projectId, marks }: Props) {
     ["Total cost", dollars(run.total_cost)],
     ["Own cost", run.cost_status !== "not_llm" && costSaid(run)],
     ["Tokens with children", run.total_tokens_with_children > 0 && count(run.total_tokens_with_children)],
+    ["Priced as", pricesSaid(run)],
     ["Own tokens", tokensSaid(run)],
+    ["Speed", speedSaid(run)],
     ["Model calls", run.llm_calls > 0 && count(run.llm_calls)],
     ["Errors", run.error_count > 0 && count(run.error_count)],
     ["Model", run.model && <Said text={run.model} />],
@@ -45,10 +48,21 @@ export function RunHead({ run, projectId, marks }: Props) {
     ],
     ["App", <Said key="app" text={run.app_id} most={60} />],
     ["Run", <Id key="run" id={run.run_id} most={40} />],
+    ["Counted by", run.counted_run_id && <OtherReport id={run.counted_run_id} run={run} projectId={projectId} />],
+    ["Content from", run.content_run_id && <OtherReport id={run.content_run_id} run={run} projectId={projectId} />],
     ["Tags", run.tags.length > 0 && <Tags tags={run.tags} />],
     ["Feedback", <NewestFeedback key="feedback" run={run} marks={marks} />],
   ];
   return <Facts facts={facts} />;
+}
+
+/** Another report of the same model call. */
+function OtherReport({ id, run, projectId }: { id: string; run: RunDetail; projectId: string | undefined }) {
+  return (
+    <Link to={runLink({ run_id: id, app_id: run.app_id, project_id: projectId })}>
+      <Said text={id} most={40} />
+    </Link>
+  );
 }
 
 /** Tags shown at most; all of them are among the details. */

@@ -8,7 +8,7 @@ import { Payload } from "../payload/payload";
 import type { View } from "../payload/shape";
 import { runLink } from "../runs/run-link";
 import { type Fact, Facts, Said } from "./facts";
-import { costSaid, tokensSaid } from "./figures";
+import { costSaid, speedSaid, tokensSaid } from "./figures";
 import styles from "./run.module.css";
 import { RunErrorNotice } from "./run-error";
 import type { Place, Span } from "./span-tree";
@@ -81,6 +81,7 @@ function factsOf(span: Span, originMs: number, place: Place): Fact[] {
     ["Parent", place.isAdrift && <Said text={`${span.parent_run_id}, not in this trace`} />],
     ["Model", span.model && <Said text={span.model} />],
     ["Tokens", tokensSaid(span)],
+    ["Speed", speedSaid(span)],
     ["Cost", span.type === "llm" || span.cost > 0 ? costSaid(span) : undefined],
     ["With children", span.total_cost > span.cost && dollars(span.total_cost)],
     ["Agent", span.agent && <Said text={span.agent} />],

@@ -2,13 +2,15 @@ use proptest::prelude::*;
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 
+use crate::event::UsageParts;
 use crate::fold::tests::fold;
 use crate::fold::{CostStatus, RunState};
-use crate::price::{PriceKey, PriceRow, PriceTable, Rates, rate};
+use crate::price::kinds::RateKind;
+use crate::price::{PriceKey, PriceRow, PriceTable, Rates, SpecialRates, rate};
 
 const NOW_MS: i64 = 1_795_185_741_941;
 
-/// One model at 1 USD a million tokens of prompt, 2 of completion.
+/// One model at 1 USD a million tokens of prompt, 3 of those written to a cache, 2 of completion.
 fn prices() -> PriceTable {
     let rate = |per_million| rate::Rate::read(per_million, rate::Per::Million).unwrap();
     PriceTable::new([PriceRow {
@@ -20,9 +22,12 @@ fn prices() -> PriceTable {
         rates: Rates {
             input: rate("1"),
             output: rate("2"),
-            cached_input: None,
-            total: None,
-            special: None,
+            special: SpecialRates {
+                kinds: [(RateKind::CacheWrite, rate("3"))].into_iter().collect(),
+                ..SpecialRates::default()
+            }
+            .boxed(),
+            ..Rates::default()
         },
     }])
 }
@@ -128,6 +133,112 @@ fn a_sum_says_why_it_is_what_it_is() {
 }
 
 #[test]
+fn a_cost_that_the_client_estimated_counts_only_without_a_price() {
+    let call = |model: &str| {
+        let fields = json!({"type": "llm", "model": model, "prompt_tokens": 10, "completion_tokens": 1,
+            "estimated_cost": 0.5});
+        event("llm_call", 0, fields)
+    };
+    let cost = |text: String| {
+        let cost = fold([&text]).cost(&prices());
+        (cost.status, cost.amount.normalize().to_string())
+    };
+    assert_eq!(
+        cost(call("m1")),
+        (CostStatus::Priced, "0.000012".to_owned())
+    );
+    assert_eq!(cost(call("m2")), (CostStatus::Provided, "0.5".to_owned()));
+    let alone = event(
+        "llm_call",
+        0,
+        json!({"type": "llm", "estimated_cost": 0.25}),
+    );
+    assert_eq!(cost(alone), (CostStatus::Provided, "0.25".to_owned()));
+}
+
+#[test]
+fn usage_without_a_rate_is_named_also_in_a_sum() {
+    let audio = json!({"type": "llm", "model": "m1", "prompt_tokens": 10, "completion_tokens": 1,
+        "input_audio_tokens": 4});
+    let one = event("llm_call", 0, audio);
+    let written = json!({"type": "llm", "model": "m1", "prompt_tokens": 10, "completion_tokens": 1,
+        "cache_write_tokens": 4, "cached_tokens": 2});
+    let other = event("llm_call", 1, written);
+    let named = |texts: &[&String]| {
+        let cost = fold(texts.iter().copied()).cost(&prices());
+        let names: Vec<&str> = cost.unpriced.names().collect();
+        (cost.status, names)
+    };
+    assert_eq!(
+        named(&[&one]),
+        (CostStatus::PartlyPriced, vec!["input_audio"])
+    );
+    assert_eq!(
+        named(&[&other]),
+        (CostStatus::PartlyPriced, vec!["cache_read"])
+    );
+    assert_eq!(
+        named(&[&one, &other]),
+        (CostStatus::PartlyPriced, vec!["cache_read", "input_audio"])
+    );
+    let free = llm("llm_call", 2, 10, 1);
+    assert_eq!(named(&[&free]), (CostStatus::Priced, vec![]));
+    assert_eq!(named(&[&one, &free]).0, CostStatus::PartlyPriced);
+}
+
+#[test]
+fn several_calls_keep_their_details_over_what_is_stored() {
+    let call = |at: i64, fields: Value| {
+        let mut all =
+            json!({"type": "llm", "model": "m1", "prompt_tokens": 100, "completion_tokens": 10});
+        for (key, value) in fields.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        event("llm_call", at, all)
+    };
+    let state = fold(&[
+        call(
+            0,
+            json!({"cache_write_tokens": 1, "cache_write_1h_tokens": 2, "input_audio_tokens": 3,
+            "input_image_tokens": 4, "output_audio_tokens": 5, "requests": 6, "service_tier": "batch", "ttft_ms": 70}),
+        ),
+        call(
+            1,
+            json!({"cache_write_tokens": 10, "service_tier": "batch", "estimated_cost": 0.5}),
+        ),
+        call(2, json!({})),
+    ]);
+    let stored = RunState::decode(&state.encode().unwrap(), state.previews()).unwrap();
+    assert_eq!(stored, state);
+    let table = prices();
+    let calls = stored.model_calls(&table);
+    let details: Vec<_> = calls
+        .iter()
+        .map(|call| (call.parts.cache_write, call.service_tier, call.ttft_ms))
+        .collect();
+    assert_eq!(
+        details,
+        [
+            (Some(1), "batch", Some(70)),
+            (Some(10), "batch", None),
+            (None, "", None)
+        ]
+    );
+    let parts = stored.usage().parts;
+    assert_eq!(
+        parts,
+        UsageParts {
+            cache_write: Some(11),
+            cache_write_1h: Some(2),
+            input_audio: Some(3),
+            input_image: Some(4),
+            output_audio: Some(5),
+            requests: Some(6),
+        }
+    );
+}
+
+#[test]
 fn ordinary_runs_keep_the_bytes_that_earlier_versions_read() {
     let start = event("llm_start", 0, json!({"type": "llm"}));
     let pair = fold([&start, &llm("llm_end", 5, 10, 1)]);
@@ -201,6 +312,8 @@ struct Reported {
     prompt: Option<u64>,
     completion: Option<u64>,
     cost: Option<u64>,
+    written: Option<u64>,
+    estimated: Option<u64>,
 }
 
 fn any_reported() -> impl Strategy<Value = Reported> {
@@ -212,9 +325,11 @@ fn any_reported() -> impl Strategy<Value = Reported> {
         proptest::option::of(0u64..100),
         proptest::option::of(0u64..100),
         proptest::sample::select(vec![None, None, Some(250u64)]),
+        proptest::sample::select(vec![None, None, Some(40u64)]),
+        proptest::sample::select(vec![None, None, Some(777u64)]),
     )
         .prop_map(
-            |(name, at, kind, model, prompt, completion, cost)| Reported {
+            |(name, at, kind, model, prompt, completion, cost, written, estimated)| Reported {
                 name,
                 at,
                 kind,
@@ -222,6 +337,8 @@ fn any_reported() -> impl Strategy<Value = Reported> {
                 prompt,
                 completion,
                 cost,
+                written,
+                estimated,
             },
         )
 }
@@ -229,9 +346,11 @@ fn any_reported() -> impl Strategy<Value = Reported> {
 impl Reported {
     /// `number` tells events of the same content apart and orders events of one time.
     fn text(&self, number: usize) -> String {
-        let cost = self.cost.map(|millionths| millionths as f64 / 1e6);
+        let dollars = |amount: Option<u64>| amount.map(|millionths| millionths as f64 / 1e6);
         let fields = json!({"type": self.kind, "model": self.model, "prompt_tokens": self.prompt,
-            "completion_tokens": self.completion, "cost": cost, "step": number});
+            "completion_tokens": self.completion, "cost": dollars(self.cost), "step": number,
+            "cache_write_tokens": self.written, "estimated_cost": dollars(self.estimated),
+            "service_tier": self.written.map(|_| "default"), "ttft_ms": self.estimated});
         event(self.name, self.at * 100 + number as i64, fields)
     }
 }
@@ -252,14 +371,19 @@ fn plainly(events: &[Reported]) -> Option<(u64, u64, u64)> {
         .map(|(_, event)| *event)
         .filter(|event| event.name != "llm_start")
         .filter(|event| {
-            event.cost.is_some() || (event.prompt.is_some() && event.completion.is_some())
+            let has_both = event.prompt.is_some() && event.completion.is_some();
+            event.cost.is_some() || event.estimated.is_some() || has_both
         })
         .filter(|event| event.kind.or(run_type) == Some("llm"))
         .collect();
     let cost = |event: &Reported| match (event.cost, event.model.or(run_model)) {
         (Some(given), _) => given,
-        (None, Some("m1")) => event.prompt.unwrap() + 2 * event.completion.unwrap(),
-        (None, _) => 0,
+        (None, Some("m1")) if event.prompt.is_some() && event.completion.is_some() => {
+            let prompt = event.prompt.unwrap();
+            let written = event.written.unwrap_or(0).min(prompt);
+            prompt - written + 3 * written + 2 * event.completion.unwrap()
+        }
+        (None, _) => event.estimated.unwrap_or(0),
     };
     let tokens = |event: &Reported| event.prompt.unwrap_or(0) + event.completion.unwrap_or(0);
     (calls.len() > 1).then(|| {

@@ -53,6 +53,17 @@ fn answered() -> Vec<String> {
     events
 }
 
+/// The same run with what few calls report.
+fn detailed() -> Vec<String> {
+    let details = r#"{"name": "llm_call", "type": "llm", "run_id": "r", "timestamp": 1795185749941, "model": "m-2",
+        "prompt_tokens": 90, "completion_tokens": 8, "cache_write_tokens": 10, "cache_write_1h_tokens": 20,
+        "input_audio_tokens": 5, "input_image_tokens": 6, "output_audio_tokens": 7, "requests": 2,
+        "service_tier": "priority", "estimated_cost": 0.0625, "ttft_ms": 321}"#;
+    let mut events = answered();
+    events.push(details.to_owned());
+    events
+}
+
 #[test]
 fn states_of_every_format_are_read_and_written_as_they_are_stored() {
     let states = [
@@ -61,6 +72,7 @@ fn states_of_every_format_are_read_and_written_as_they_are_stored() {
         ("run_state.2.bin", 2, fold(&marked())),
         ("run_state.3.bin", 3, fold(&called_again())),
         ("run_state.4.bin", 4, fold(&answered())),
+        ("run_state.5.bin", 5, fold(&detailed())),
     ];
     for (name, format, state) in states {
         let golden = golden::check(name, &state.encode().unwrap());
@@ -109,6 +121,7 @@ fn a_state_with_a_field_more_reads_every_stored_row() {
         "run_state.2.bin",
         "run_state.3.bin",
         "run_state.4.bin",
+        "run_state.5.bin",
     ] {
         let golden = golden::bytes(name);
         let grown: Grown = decode(&golden).unwrap();
@@ -131,12 +144,12 @@ fn a_state_that_uses_a_new_field_is_a_new_format() {
         let retries = Some(3);
         let grown = Grown { state, retries };
         let bytes = encode(&grown).unwrap();
-        assert_eq!(bytes[0], 5);
+        assert_eq!(bytes[0], 6);
         assert_eq!(decode::<Grown>(&bytes).unwrap(), grown);
         let fault = RunState::decode(&bytes, Previews::default()).unwrap_err();
         assert_eq!(
             fault.to_string(),
-            "run state format must be between 1 and 4, got 5: a newer version wrote it"
+            "run state format must be between 1 and 5, got 6: a newer version wrote it"
         );
     }
 }

@@ -10,6 +10,7 @@ use super::{Rebuild, SHADOW, STREAM_BOUNDS};
 use crate::error::StoreError;
 use crate::maintenance::retention::RUN;
 use crate::maintenance::statement;
+use crate::reads::costs::HAS_CALL_DETAILS;
 use crate::tables::runs::{Comparison, compared_as};
 
 /// Numbers of differing runs, by kind.
@@ -74,7 +75,8 @@ impl Rebuild {
             format!(
                 "SELECT project_id, app_id, run_id, started_at, root_run_id, {side} AS side, \
                    sipHash64({}) AS seen, sipHash64({}) AS own, total_cost, \
-                   cost_status IN ('priced', 'unpriced_model') AS is_by_price \
+                   (cost_status IN ('priced', 'partly_priced', 'unpriced_model') \
+                     OR cost_status = 'provided' AND {HAS_CALL_DETAILS}) AS is_by_price \
                  FROM {table} FINAL WHERE _partition_id = {{day:String}} AND {{project:String}} IN ('', project_id) {suspects}",
                 texts(compared_as(&[Comparison::Folded])),
                 texts(compared_as(&[Comparison::OwnCost])),

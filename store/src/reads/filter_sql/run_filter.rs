@@ -143,14 +143,23 @@ fn bound(all: &mut Conditions, measure: Measure, compare: &str, name: &str, valu
             let sql = format!("total_tokens_with_children {compare} {{{name}:Int64}}");
             all.and_with(&sql, name, Value::Number(tokens));
         }
+        (Measure::TimeToFirstToken, Given::Number(ttft_ms)) => {
+            let sql = format!("ifNull(ttft_ms {compare} {{{name}:Int64}}, 0)");
+            all.and_with(&sql, name, Value::Number(ttft_ms));
+        }
         (Measure::Start, Given::Number(start_ms)) => {
             let sql =
                 format!("started_at {compare} fromUnixTimestamp64Milli({{{name}:Int64}}, 'UTC')");
             all.and_with(&sql, name, time(start_ms));
         }
-        (Measure::Latency | Measure::Cost | Measure::Tokens | Measure::Start, _) => {
-            all.and(NOTHING);
-        }
+        (
+            Measure::Latency
+            | Measure::Cost
+            | Measure::Tokens
+            | Measure::TimeToFirstToken
+            | Measure::Start,
+            _,
+        ) => all.and(NOTHING),
     }
 }
 

@@ -24,6 +24,7 @@ impl RunRecord {
             }),
             Sort::TotalCostDesc => Some(self.total_cost),
             Sort::TotalTokensDesc => Some(self.total_tokens.map_or(-1, i128::from)),
+            Sort::TimeToFirstTokenDesc => Some(self.ttft_ms.map_or(-1, i128::from)),
         }
     }
 
@@ -52,6 +53,7 @@ impl RunRecord {
             total_tokens,
             cached_tokens: _,
             reasoning_tokens: _,
+            ttft_ms,
             cost,
             cost_status,
             counted_run_id,
@@ -98,6 +100,8 @@ impl RunRecord {
             prompt_tokens,
             completion_tokens,
             total_tokens,
+            ttft_ms,
+            tokens_per_second: tokens_per_second(completion_tokens, latency_ms, ttft_ms),
             cost: Dollars(cost),
             cost_status,
             counted_run_id: given(counted_run_id),
@@ -120,6 +124,22 @@ impl RunRecord {
             output_preview: given(output_preview),
         }
     }
+}
+
+/// Completion tokens by the time they took: from the first one where its time is known, else from the start.
+fn tokens_per_second(
+    completion: Option<u64>,
+    latency_ms: Option<i64>,
+    ttft_ms: Option<u64>,
+) -> Option<f64> {
+    let whole_ms = u64::try_from(latency_ms?).ok()?;
+    let ms = match ttft_ms {
+        Some(ttft_ms) if ttft_ms < whole_ms => whole_ms - ttft_ms,
+        _ => whole_ms,
+    };
+    let tokens = completion.filter(|tokens| *tokens > 0 && ms > 0)?;
+    // A tenth of a token is as fine as clocks are.
+    Some((tokens as f64 * 10_000.0 / ms as f64).round() / 10.0)
 }
 
 fn given(text: String) -> Option<String> {
