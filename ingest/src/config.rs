@@ -38,6 +38,20 @@ pub struct IngestConfig {
     pub max_event_age: Duration,
     /// Days before yesterday that one project may report in a second; 0 means no limit. Above it the response is 429.
     pub old_days_per_second: u32,
+    /// Whether the cost in a span counts before the price table (`"provided_first"`) or only for models that the table
+    /// has no row for (`"table_first"`). The `cost` of an event of `/api/report` always counts.
+    pub client_cost: ClientCost,
+}
+
+/// What becomes of the cost in a span: clients compute it by a price list of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientCost {
+    /// It counts where the price table has no row for the model.
+    #[default]
+    TableFirst,
+    /// It counts, whatever the price table has.
+    ProvidedFirst,
 }
 
 impl Default for IngestConfig {
@@ -53,6 +67,7 @@ impl Default for IngestConfig {
             burst: Duration::from_secs(10),
             max_event_age: Duration::from_secs(400 * 24 * 60 * 60),
             old_days_per_second: 4,
+            client_cost: ClientCost::default(),
         }
     }
 }

@@ -58,7 +58,7 @@ use utoipa_axum::routes;
 
 pub use auth::{AuthUnavailable, Authenticator};
 pub use compressed::Compressed;
-pub use config::IngestConfig;
+pub use config::{ClientCost, IngestConfig};
 pub use error::IngestError;
 pub use in_flight::{InFlight, Reservation};
 pub use outcome::{Rejection, Report};

@@ -22,6 +22,7 @@ mod openinference;
 mod response_id;
 mod source;
 mod span;
+mod terms;
 mod traceloop;
 mod translation;
 mod usage;
@@ -123,7 +124,14 @@ async fn take(state: &IngestState, request: Request, signal: Signal) -> Response
     let (head, mut body) = request.into_parts();
     // A request in neither encoding gets its error as JSON.
     let wire = Wire::of(&head.headers).unwrap_or(Wire::Json);
-    let response = match intake::accept(parts, &head, &mut body, &HttpExport(signal)).await {
+    let response = match intake::accept(
+        parts,
+        &head,
+        &mut body,
+        &HttpExport(signal, parts.config.client_cost),
+    )
+    .await
+    {
         Ok(taken) => answer::taken(signal, wire, &taken),
         Err(fault) => {
             // After 408 nothing more is read.

@@ -13,6 +13,7 @@ pub(crate) struct Attributes<'a> {
     /// Sorted by key.
     entries: Vec<Entry<'a>>,
     lengths: Lengths,
+    scope: &'a str,
 }
 
 /// Lengths of the keys, modulo 64, one bit each: most names that are looked up are absent, and most of those have a
@@ -62,7 +63,21 @@ impl<'a> Attributes<'a> {
         entries.dedup_by_key(|entry| entry.key);
         let mut lengths = Lengths::default();
         entries.iter().for_each(|entry| lengths.add(entry.key));
-        Self { entries, lengths }
+        Self {
+            entries,
+            lengths,
+            scope: "",
+        }
+    }
+
+    /// The attributes with the name of their instrumentation scope.
+    pub(crate) fn of_scope(self, scope: &'a str) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// The instrumentation that wrote the attributes; empty if it is unknown.
+    pub(crate) fn scope(&self) -> &'a str {
+        self.scope
     }
 
     fn entry(&self, key: &str) -> Option<&Entry<'a>> {

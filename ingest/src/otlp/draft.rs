@@ -71,9 +71,27 @@ pub(crate) struct Spent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_1h_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_audio_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_image_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    output_audio_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimated_cost: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttft_ms: Option<u64>,
 }
 
 impl<'a> From<Usage<'a>> for Spent<'a> {
@@ -84,8 +102,17 @@ impl<'a> From<Usage<'a>> for Spent<'a> {
             completion_tokens: usage.completion,
             total_tokens: usage.total,
             cached_tokens: usage.cached,
+            cache_write_tokens: usage.cache_write,
+            cache_write_1h_tokens: usage.cache_write_1h,
+            input_audio_tokens: usage.input_audio,
+            input_image_tokens: usage.input_image,
             reasoning_tokens: usage.reasoning,
+            output_audio_tokens: usage.output_audio,
+            requests: usage.requests,
+            service_tier: usage.service_tier,
             cost: usage.cost,
+            estimated_cost: usage.estimated_cost,
+            ttft_ms: usage.ttft_ms,
         }
     }
 }

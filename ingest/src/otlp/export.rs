@@ -6,9 +6,11 @@ use axum::http::HeaderMap;
 use schemas::api_error::ApiError;
 
 use super::grpc;
+use super::terms::Terms;
 use super::translation::{ExportBody, Signal};
 use super::wire::{Room, Wire};
 use crate::body::{self, Bounds, Encoding, Received};
+use crate::config::ClientCost;
 use crate::intake::{Content, Decoded, Format};
 
 /// Bodies up to this size are translated on the thread that serves connections. Translation takes several times as long
@@ -19,23 +21,25 @@ const INLINE_BYTES: usize = 128 << 10;
 /// their bytes, of empty ones twenty times.
 const TRANSLATED_LIMITS: usize = 4;
 
-pub(crate) struct HttpExport(pub(crate) Signal);
+pub(crate) struct HttpExport(pub(crate) Signal, pub(crate) ClientCost);
 
-pub(crate) struct GrpcExport(pub(crate) Signal);
+pub(crate) struct GrpcExport(pub(crate) Signal, pub(crate) ClientCost);
 
 /// A body to translate into events of at most `limit` bytes.
 pub(crate) struct Export {
     signal: Signal,
     wire: Wire,
     limit: usize,
+    client_cost: ClientCost,
 }
 
 impl Export {
-    fn within(signal: Signal, wire: Wire, bounds: &Bounds) -> Self {
+    fn within(signal: Signal, wire: Wire, bounds: &Bounds, client_cost: ClientCost) -> Self {
         Self {
             signal,
             wire,
             limit: bounds.bytes.saturating_mul(TRANSLATED_LIMITS),
+            client_cost,
         }
     }
 }
@@ -49,7 +53,7 @@ impl Format for HttpExport {
         body: &mut Body,
         bounds: Bounds,
     ) -> Result<(Received, Export), ApiError> {
-        let export = Export::within(self.0, Wire::of(headers)?, &bounds);
+        let export = Export::within(self.0, Wire::of(headers)?, &bounds, self.1);
         let received = body::read(body, body::encoding(headers)?, bounds).await?;
         Ok((received, export))
     }
@@ -65,7 +69,7 @@ impl Format for GrpcExport {
         bounds: Bounds,
     ) -> Result<(Received, Export), ApiError> {
         grpc::check(headers)?;
-        let export = Export::within(self.0, Wire::Protobuf, &bounds);
+        let export = Export::within(self.0, Wire::Protobuf, &bounds, self.1);
         let framed = Bounds {
             bytes: bounds.bytes.saturating_add(grpc::HEAD_BYTES),
             ..bounds.clone()
@@ -87,6 +91,7 @@ impl Content for Export {
             signal,
             wire,
             limit,
+            client_cost,
         } = self;
         let Received {
             bytes,
@@ -98,7 +103,10 @@ impl Content for Export {
         let body = ExportBody {
             wire,
             bytes: &bytes,
-            now_ms,
+            terms: Terms {
+                now_ms,
+                client_cost,
+            },
             events_bytes_max: limit,
         };
         let translation = signal.translate(body, room)?;

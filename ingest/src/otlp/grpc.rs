@@ -44,7 +44,13 @@ async fn take(State(state): State<IngestState>, request: Request, signal: Signal
     let started = Instant::now();
     let parts = &state.0;
     let (head, mut body) = request.into_parts();
-    let taken = intake::accept(parts, &head, &mut body, &GrpcExport(signal)).await;
+    let taken = intake::accept(
+        parts,
+        &head,
+        &mut body,
+        &GrpcExport(signal, parts.config.client_cost),
+    )
+    .await;
     let (status, response) = match taken {
         Ok(taken) => (200, exported(answer::exported(signal, &taken))),
         Err(fault) => {

@@ -27,7 +27,9 @@ use super::message_event::{DETAILS, MessageEvent};
 use super::messages::Said;
 use super::source::Source;
 use super::span::{fault, identifier};
+use super::terms::Terms;
 use super::value::{Any, Json, held, plain};
+use crate::config::ClientCost;
 
 /// The run's name until its span arrives.
 const NAME: &str = "llm_start";
@@ -67,7 +69,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) index: usize,
     pub(crate) record: LogRecord,
     pub(crate) source: &'a Arc<Source>,
-    pub(crate) now_ms: i64,
+    pub(crate) terms: Terms,
 }
 
 /// Bytes of a run besides its texts, its entry in the map included.
@@ -87,7 +89,7 @@ impl Runs {
             index,
             record,
             source,
-            now_ms,
+            terms,
         } = incoming;
         let name = event_name(&record);
         let event = MessageEvent::of(name);
@@ -101,9 +103,15 @@ impl Runs {
             0 => record.observed_time_unix_nano,
             nanos => nanos,
         };
-        let time_ms = moment(nanos, now_ms, "timeUnixNano")? + 1;
+        let time_ms = moment(nanos, terms.now_ms, "timeUnixNano")? + 1;
         let Some(event) = event else {
-            write_details(&record, source, [&trace_id, &run_id], time_ms, out)?;
+            let details = Details {
+                source,
+                ids: [&trace_id, &run_id],
+                time_ms,
+                client_cost: terms.client_cost,
+            };
+            write_details(&record, details, out)?;
             out.push(b',');
             return Ok(());
         };
@@ -225,22 +233,36 @@ fn event_name(record: &LogRecord) -> &str {
     }
 }
 
+/// Whose details a record has.
+struct Details<'a> {
+    source: &'a Source,
+    /// Of the trace and of the run.
+    ids: [&'a str; 2],
+    time_ms: i64,
+    client_cost: ClientCost,
+}
+
 fn write_details(
     record: &LogRecord,
-    source: &Source,
-    [trace_id, run_id]: [&str; 2],
-    time_ms: i64,
+    details: Details<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), EventFault> {
-    let attributes = Attributes::new(&record.attributes);
+    let Details {
+        source,
+        ids: [trace_id, run_id],
+        time_ms,
+        client_cost,
+    } = details;
+    let attributes = Attributes::new(&record.attributes).of_scope(source.scope());
     attributes.take("event.name");
     let mut facts = Facts::of(&attributes);
     let context = Context::of(&attributes);
+    let usage = std::mem::take(&mut facts.usage);
     let mut draft = Draft {
         app_id: context.app.as_deref().or(source.app.as_deref()),
         input: facts.take_input().0,
         output: facts.take_output().0,
-        usage: Some(std::mem::take(&mut facts.usage).into()),
+        usage: Some(usage.with_cost_by(client_cost).into()),
         agent: facts.agent.take(),
         user_email: context.user.clone(),
         thread_id: context.thread.clone(),

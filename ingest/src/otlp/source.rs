@@ -78,6 +78,11 @@ impl Source {
         }
     }
 
+    /// The name of the instrumentation scope; empty if there is none.
+    pub(crate) fn scope(&self) -> &str {
+        &self.scope
+    }
+
     /// The source of the spans of one scope.
     pub(crate) fn with_scope(&self, scope: &InstrumentationScope) -> Self {
         let mut source = self.clone();

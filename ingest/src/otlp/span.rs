@@ -13,13 +13,16 @@ use serde_json::{Value, json};
 use super::attributes::Attributes;
 use super::context::Context;
 use super::draft::{Draft, Failure, moment};
-use super::facts::Facts;
+use super::facts::{Facts, LLM};
 use super::message_event::{DETAILS, MessageEvent};
 use super::messages::Said;
 use super::metadata::{self, Metadata};
 use super::response_id;
 use super::source::Source;
+use super::terms::Terms;
+use super::usage::first_token;
 use super::value::{Any, Json, cut, held};
+use super::vocabulary::Used;
 
 /// Events that are kept of a span, and links.
 const LISTED: usize = 64;
@@ -35,7 +38,7 @@ const CHUNK: &str = "gen_ai.content.completion.chunk";
 pub(crate) fn write(
     span: &Span,
     source: &Source,
-    now_ms: i64,
+    terms: Terms,
     out: &mut Vec<u8>,
 ) -> Result<(), EventFault> {
     let trace_id = identifier(&span.trace_id, 16, "traceId")?;
@@ -48,14 +51,17 @@ pub(crate) fn write(
         let message = "has no endTimeUnixNano; only spans that have ended are taken";
         return Err(fault(EventCode::MissingField, message));
     }
-    let start_ms = moment(span.start_time_unix_nano, now_ms, "startTimeUnixNano")?;
-    let end_ms = moment(span.end_time_unix_nano, now_ms, "endTimeUnixNano")?;
+    let start_ms = moment(span.start_time_unix_nano, terms.now_ms, "startTimeUnixNano")?;
+    let end_ms = moment(span.end_time_unix_nano, terms.now_ms, "endTimeUnixNano")?;
 
     // Attributes of an event about the whole call count as the span's, if the span has none.
     let details = span.events.iter().filter(|event| event.name == DETAILS);
     let details = details.flat_map(|event| &event.attributes);
-    let attributes = Attributes::new(details.chain(&span.attributes));
+    let attributes = Attributes::new(details.chain(&span.attributes)).of_scope(source.scope());
     let mut facts = Facts::of(&attributes);
+    if facts.kind == LLM {
+        facts.usage.ttft_ms = first_token::of(&attributes, Used::by(&attributes), span);
+    }
     facts.hear(said_in_events(&span.events));
     let context = Context::of(&attributes);
     let failure = failure(span, &attributes);
@@ -85,7 +91,8 @@ pub(crate) fn write(
     start.input_value = repeated_input.filter(|value| value.bytes() <= REPEATED_BYTES);
     end.output = output;
     end.output_value = repeated_output.filter(|value| value.bytes() <= REPEATED_BYTES);
-    end.usage = Some(std::mem::take(&mut facts.usage).into());
+    let usage = std::mem::take(&mut facts.usage);
+    end.usage = Some(usage.with_cost_by(terms.client_cost).into());
     end.error = failure;
     start.agent = match facts.agent.take() {
         None if facts.kind == "agent" => Some(name.into()),

@@ -8,6 +8,7 @@ use schemas::event::EventFault;
 
 use super::log_record::{Incoming, Runs};
 use super::span;
+use super::terms::Terms;
 use super::wire::{Room, Wire};
 use crate::outcome::Rejections;
 
@@ -25,8 +26,7 @@ pub(crate) enum Signal {
 pub(crate) struct ExportBody<'a> {
     pub(crate) wire: Wire,
     pub(crate) bytes: &'a Bytes,
-    /// When it was read, Unix milliseconds.
-    pub(crate) now_ms: i64,
+    pub(crate) terms: Terms,
     /// Bound on the bytes of the events: a span of a few bytes becomes hundreds.
     pub(crate) events_bytes_max: usize,
 }
@@ -68,7 +68,7 @@ impl Signal {
         let ExportBody {
             wire,
             bytes: body,
-            now_ms,
+            terms,
             events_bytes_max: limit,
         } = body;
         let mut events = Vec::with_capacity(2 * body.len() + HEAD.len());
@@ -83,7 +83,7 @@ impl Signal {
         match self {
             Self::Traces => wire.visit(body, &mut room, |source, span: Result<Span, _>| {
                 let start = events.len();
-                match span.and_then(|span| span::write(&span, source, now_ms, &mut events)) {
+                match span.and_then(|span| span::write(&span, source, terms, &mut events)) {
                     Ok(()) => events.push(b','),
                     Err(fault) => {
                         events.truncate(start);
@@ -101,7 +101,7 @@ impl Signal {
                             index,
                             record,
                             source,
-                            now_ms,
+                            terms,
                         };
                         runs.add(incoming, &mut events)
                     });

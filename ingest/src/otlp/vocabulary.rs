@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use super::attributes::Attributes;
 use super::facts::{Facts, LLM};
 use super::messages;
+use super::usage::PartsRule;
 use super::value::{Any, Json};
 
 /// The names of one vocabulary. Of several names for one fact the first that a span has counts.
@@ -56,10 +57,33 @@ pub(crate) struct Vocabulary {
     pub(crate) completion: &'static [&'static str],
     pub(crate) total: &'static [&'static str],
     pub(crate) cached: &'static [&'static str],
+    /// Written to a cache, for any time.
     pub(crate) cache_written: &'static [&'static str],
+    /// The part of it that is kept for an hour.
+    pub(crate) cache_written_1h: &'static [&'static str],
+    /// The prompt's tokens outside of caches: where a span has them, the prompt includes the others.
+    pub(crate) uncached: &'static [&'static str],
+    /// Whether the prompt's count includes cached tokens, by the beginning of the provider's name; the first counts.
+    pub(crate) prompt_rules: &'static [(&'static str, PartsRule)],
+    pub(crate) input_audio: &'static [&'static str],
+    pub(crate) input_image: &'static [&'static str],
     pub(crate) reasoning: &'static [&'static str],
+    /// Reasoning that the completion's count leaves out.
+    pub(crate) thoughts: &'static [&'static str],
+    pub(crate) output_audio: &'static [&'static str],
+    /// Billed beside tokens, for example searches.
+    pub(crate) requests: &'static [&'static str],
     /// Counts as one JSON object, by the names of any provider.
     pub(crate) usage: &'static [&'static str],
+    /// The provider's own usage beside the client's counts: a JSON object with one for each provider.
+    pub(crate) response_usage: &'static [&'static str],
+    /// USD by the client's price list: a number, or a JSON object with a total.
+    pub(crate) cost: &'static [&'static str],
+    /// A JSON object of such costs: its total, else their sum.
+    pub(crate) costs: &'static [&'static str],
+    /// Milliseconds from the start to the first token, and the time of it.
+    pub(crate) first_token_ms: &'static [&'static str],
+    pub(crate) first_token_at: &'static [&'static str],
     /// What no name can say.
     pub(crate) read: Option<for<'a> fn(&Attributes<'a>, &mut Facts<'a>)>,
 }
@@ -86,8 +110,21 @@ impl Vocabulary {
         total: &[],
         cached: &[],
         cache_written: &[],
+        cache_written_1h: &[],
+        uncached: &[],
+        prompt_rules: &[],
+        input_audio: &[],
+        input_image: &[],
         reasoning: &[],
+        thoughts: &[],
+        output_audio: &[],
+        requests: &[],
         usage: &[],
+        response_usage: &[],
+        cost: &[],
+        costs: &[],
+        first_token_ms: &[],
+        first_token_at: &[],
         read: None,
     };
 }
@@ -133,6 +170,11 @@ impl Used {
         of: impl Fn(&Vocabulary) -> &'static [&'static str],
     ) -> impl Iterator<Item = &'static str> {
         self.all().flat_map(move |one| of(one).iter().copied())
+    }
+
+    /// The rules that these vocabularies have for the prompt's count.
+    pub(crate) fn prompt_rules(self) -> impl Iterator<Item = &'static (&'static str, PartsRule)> {
+        self.all().flat_map(|one| one.prompt_rules)
     }
 
     /// The type of the run.

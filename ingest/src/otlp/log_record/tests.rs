@@ -31,7 +31,10 @@ fn events(records: Vec<LogRecord>) -> Vec<Value> {
             index,
             record,
             source: &Arc::new(Source::default()),
-            now_ms: NOW_MS,
+            terms: Terms {
+                now_ms: NOW_MS,
+                client_cost: ClientCost::TableFirst,
+            },
         };
         runs.add(incoming, &mut out).unwrap();
     }

@@ -6,8 +6,12 @@ use opentelemetry_proto::tonic::trace::v1::span::Link;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::config::ClientCost;
 
-const NOW_MS: i64 = 1_795_200_000_000;
+const TERMS: Terms = Terms {
+    now_ms: 1_795_200_000_000,
+    client_cost: ClientCost::TableFirst,
+};
 const NANOS: u64 = 1_795_000_000_000_000_000;
 
 pub(crate) fn any(value: &Value) -> AnyValue {
@@ -55,7 +59,7 @@ fn span(object: Value) -> Span {
 #[track_caller]
 fn events(span: &Span) -> [Value; 2] {
     let mut out = b"[".to_vec();
-    write(span, &Source::default(), NOW_MS, &mut out).unwrap();
+    write(span, &Source::default(), TERMS, &mut out).unwrap();
     out.push(b']');
     serde_json::from_slice(&out).unwrap()
 }
@@ -136,7 +140,7 @@ fn every_convention_says_what_a_span_is() {
 fn a_model_call_in_the_former_words_says_the_same() {
     let end = json!({
         "name": "step_end", "type": "llm", "model": "gpt-4o-2024", "prompt_tokens": 37, "completion_tokens": 11,
-        "total_tokens": 48, "cached_tokens": 8, "cost": 0.25,
+        "total_tokens": 48, "cached_tokens": 8, "estimated_cost": 0.25,
         "output": {"role": "assistant", "content": "yes", "finish_reason": "stop"},
     });
     let input =
@@ -180,6 +184,78 @@ fn a_model_call_in_the_former_words_says_the_same() {
             end,
         ],
     );
+}
+
+/// What a model call of two seconds has.
+fn ttft_ms(attributes: Value, events: &[(&str, u64)]) -> Value {
+    let mut span = span(attributes);
+    span.end_time_unix_nano = NANOS + 2_000_000_000;
+    span.attributes
+        .extend(self::attributes(json!({"gen_ai.operation.name": "chat"})));
+    span.events = events
+        .iter()
+        .map(|(name, after_ms)| Event {
+            name: (*name).to_owned(),
+            time_unix_nano: NANOS + after_ms * 1_000_000,
+            ..Event::default()
+        })
+        .collect();
+    let [_, end] = self::events(&span);
+    end["ttft_ms"].clone()
+}
+
+#[test]
+fn the_time_to_the_first_token_is_in_milliseconds_from_the_start() {
+    let at = |ms: i64| {
+        let nanos = i64::try_from(NANOS).unwrap() + ms * 1_000_000;
+        chrono::DateTime::from_timestamp_nanos(nanos).to_rfc3339()
+    };
+    for (attributes, expected) in [
+        (json!({"gen_ai.response.time_to_first_chunk": 0.0955}), 96),
+        (
+            json!({"gen_ai.client.operation.time_to_first_chunk": 0.25}),
+            250,
+        ),
+        (json!({"ai.response.msToFirstChunk": 87.6}), 88),
+        (json!({"ai.stream.msToFirstChunk": 88}), 88),
+        // Seconds by the conventions, milliseconds from Strands Agents.
+        (json!({"gen_ai.server.time_to_first_token": 1.5}), 1500),
+        (json!({"gen_ai.server.time_to_first_token": 88}), 88),
+        (
+            json!({"langfuse.observation.completion_start_time": at(700)}),
+            700,
+        ),
+        (
+            json!({"langfuse.observation.completion_start_time": format!("\"{}\"", at(700))}),
+            700,
+        ),
+        (json!({"mastra.completion_start_time": at(700)}), 700),
+    ] {
+        assert_eq!(ttft_ms(attributes.clone(), &[]), expected, "{attributes}");
+    }
+    for name in [
+        "First Token Stream Event",
+        "ai.stream.firstChunk",
+        "gen_ai.content.completion.chunk",
+    ] {
+        let events = [(name, 900), (name, 300)];
+        assert_eq!(ttft_ms(json!({}), &events), 300, "{name}");
+    }
+    // Not within the call.
+    for attributes in [
+        json!({"gen_ai.response.time_to_first_chunk": 3.0}),
+        json!({"gen_ai.response.time_to_first_chunk": -1.0}),
+        json!({"mastra.completion_start_time": at(-5)}),
+        json!({"mastra.completion_start_time": "soon"}),
+    ] {
+        assert_eq!(
+            ttft_ms(attributes.clone(), &[]),
+            Value::Null,
+            "{attributes}"
+        );
+    }
+    let [_, end] = events(&span(json!({"gen_ai.response.time_to_first_chunk": 0.1})));
+    assert_eq!(end["ttft_ms"], Value::Null, "no model call");
 }
 
 #[test]
@@ -418,7 +494,7 @@ fn a_large_answer_of_a_model_keeps_its_tokens() {
         "llm.output_messages.0.message.content": "\"".repeat(3 * limits::EVENT_BYTES),
     })));
     assert_eq!(
-        (&end["prompt_tokens"], &end["cost"]),
+        (&end["prompt_tokens"], &end["estimated_cost"]),
         (&json!(7), &json!(0.5))
     );
     assert!(end["output"].as_str().unwrap().contains("…"));
@@ -522,7 +598,7 @@ fn times_and_ids_are_what_they_must_be() {
     ] {
         let mut span = span(json!({}));
         change(&mut span);
-        let fault = write(&span, &Source::default(), NOW_MS, &mut Vec::new()).unwrap_err();
+        let fault = write(&span, &Source::default(), TERMS, &mut Vec::new()).unwrap_err();
         assert_eq!(fault.code.as_str(), code, "{fault:?}");
     }
     // Some clients send zeros for no parent.

@@ -1,5 +1,6 @@
 //! Arbitrary requests.
 
+use crate::config::ClientCost;
 use crate::days::DayBounds;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{
@@ -190,7 +191,10 @@ fn export(wire: Wire, bytes: &Bytes) -> ExportBody<'_> {
     ExportBody {
         wire,
         bytes,
-        now_ms: NOW_MS,
+        terms: Terms {
+            now_ms: NOW_MS,
+            client_cost: ClientCost::TableFirst,
+        },
         events_bytes_max: 64 << 20,
     }
 }

@@ -15,6 +15,9 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
     input: &["gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.data"],
     output: &["gcp.vertex.agent.tool_response"],
     thread: &["gcp.vertex.agent.session_id"],
+    // Up to version 1; from 2 the count of the output includes them, under the name of the conventions.
+    thoughts: &["gen_ai.usage.experimental.reasoning_tokens"],
+    usage: &["gcp.vertex.agent.llm_response"],
     read: Some(read),
     ..Vocabulary::EMPTY
 };

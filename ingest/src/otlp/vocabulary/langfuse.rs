@@ -47,6 +47,8 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
     model: &["langfuse.observation.model.name"],
     // `input` is what the price of plain input applies to: cached tokens are beside it.
     usage: &["langfuse.observation.usage_details"],
+    costs: &["langfuse.observation.cost_details"],
+    first_token_at: &["langfuse.observation.completion_start_time"],
     read: Some(read),
     ..Vocabulary::EMPTY
 };

@@ -1,5 +1,6 @@
 //! LangSmith's SDKs and LangChain with `LANGSMITH_OTEL_ENABLED`.
 
+use super::super::usage::PartsRule;
 use super::Vocabulary;
 
 pub(super) const VOCABULARY: Vocabulary = Vocabulary {
@@ -27,6 +28,8 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
     ],
     tags: &["langsmith.span.tags"],
     model: &["langsmith.metadata.ls_model_name"],
+    // LangChain's `UsageMetadata`.
+    prompt_rules: &[("", PartsRule::Included)],
     usage: &[
         "langsmith.metadata.usage_metadata",
         "langsmith.usage_metadata",

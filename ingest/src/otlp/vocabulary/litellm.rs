@@ -1,5 +1,6 @@
 //! LiteLLM's callback `otel`, beside the GenAI conventions.
 
+use super::super::usage::PartsRule;
 use super::Vocabulary;
 
 pub(super) const VOCABULARY: Vocabulary = Vocabulary {
@@ -10,7 +11,10 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
         "metadata.user_api_key_end_user_id",
         "metadata.user_api_key_user_email",
     ],
-    // Cached tokens are only here.
+    // In OpenAI's shape for every provider.
+    prompt_rules: &[("", PartsRule::Included)],
+    // Parts of the counts are only here.
     usage: &["metadata.usage_object"],
+    cost: &["hidden_params", "metadata.response_cost"],
     ..Vocabulary::EMPTY
 };

@@ -2,6 +2,7 @@
 
 use super::super::attributes::Attributes;
 use super::super::facts::Facts;
+use super::super::usage::PartsRule;
 use super::super::value::Json;
 use super::Vocabulary;
 
@@ -27,6 +28,9 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
     user: &["mastra.metadata.userId", "mastra.metadata.resourceId"],
     thread: &["mastra.metadata.sessionId", "mastra.metadata.threadId"],
     tags: &["mastra.tags"],
+    // `inputDetails.cacheRead` and `.cacheWrite` are subsets of `inputTokens`.
+    prompt_rules: &[("", PartsRule::Included)],
+    first_token_at: &["mastra.completion_start_time"],
     read: Some(read),
     ..Vocabulary::EMPTY
 };

@@ -1,5 +1,6 @@
 //! MLflow's tracing, exported over OTLP; its values are JSON in texts.
 
+use super::super::usage::PartsRule;
 use super::Vocabulary;
 
 pub(super) const VOCABULARY: Vocabulary = Vocabulary {
@@ -29,6 +30,13 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
     user: &["mlflow.trace.user", "mlflow.user"],
     thread: &["mlflow.trace.session"],
     model: &["mlflow.llm.model"],
+    // `mlflow.message.format` names the provider; mlflow.anthropic and mlflow.bedrock pass their counts on.
+    prompt_rules: &[
+        ("anthropic", PartsRule::Beside),
+        ("bedrock", PartsRule::Beside),
+        ("", PartsRule::Included),
+    ],
     usage: &["mlflow.chat.tokenUsage"],
+    cost: &["mlflow.llm.cost"],
     ..Vocabulary::EMPTY
 };

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::attributes::Attributes;
 use super::super::facts::{Facts, LLM};
 use super::super::messages;
+use super::super::usage::PartsRule;
 use super::super::value::{Any, Json, parsed};
 use super::{Vocabulary, is_empty};
 
@@ -59,7 +60,18 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
     ],
     tags: &["ai.telemetry.metadata.tags"],
     model: &["ai.response.model", "ai.model.id"],
-    // Cached tokens are included.
+    // Up to version 5 the counts of Anthropic and Bedrock are passed on, which leave cached tokens out
+    // (@ai-sdk/anthropic 2, @ai-sdk/amazon-bedrock 3); from 6 the prompt includes them, and `noCacheTokens` is there.
+    prompt_rules: &[
+        ("anthropic", PartsRule::Beside),
+        ("amazon-bedrock", PartsRule::Beside),
+        ("bedrock", PartsRule::Beside),
+        ("vertex.anthropic", PartsRule::Beside),
+        ("google.vertex.anthropic", PartsRule::Beside),
+        ("googlevertex.anthropic", PartsRule::Beside),
+        ("", PartsRule::Included),
+    ],
+    uncached: &["ai.usage.inputTokenDetails.noCacheTokens"],
     prompt: &[
         "ai.usage.inputTokens",
         "ai.usage.promptTokens",
@@ -76,6 +88,8 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
         "ai.usage.reasoningTokens",
         "ai.usage.outputTokenDetails.reasoningTokens",
     ],
+    response_usage: &["ai.response.providerMetadata"],
+    first_token_ms: &["ai.response.msToFirstChunk", "ai.stream.msToFirstChunk"],
     read: Some(read),
     ..Vocabulary::EMPTY
 };
