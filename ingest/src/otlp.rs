@@ -11,6 +11,7 @@ mod context;
 mod draft;
 mod export;
 mod facts;
+mod fingerprint;
 mod flattened;
 mod gen_ai;
 pub(crate) mod grpc;

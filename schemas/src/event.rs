@@ -73,6 +73,8 @@ pub struct Event<'a> {
     pub call_details: Option<Box<CallDetails<'a>>>,
     /// The identifier that the model's provider gave to the response.
     pub response_id: Option<Cow<'a, str>>,
+    /// Hash of a text that is the same for two reports of one model call in two traces.
+    pub call_fingerprint: Option<u64>,
     /// The acting agent.
     pub agent: Option<Cow<'a, str>>,
     /// The user on whose behalf the run works.

@@ -39,6 +39,8 @@ pub(crate) struct Draft<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) response_id: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) call_fingerprint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Failure<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) agent: Option<Cow<'a, str>>,
@@ -141,6 +143,7 @@ impl<'a> Draft<'a> {
             output: None,
             usage: None,
             response_id: None,
+            call_fingerprint: None,
             error: None,
             agent: None,
             user_email: None,

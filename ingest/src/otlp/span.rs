@@ -14,6 +14,7 @@ use super::attributes::Attributes;
 use super::context::Context;
 use super::draft::{Draft, Failure, moment};
 use super::facts::{Facts, LLM};
+use super::fingerprint;
 use super::message_event::{DETAILS, MessageEvent};
 use super::messages::Said;
 use super::metadata::{self, Metadata};
@@ -85,6 +86,7 @@ pub(crate) fn write(
     end.event_id = Some(format!("{trace_id}-{run_id}-end"));
 
     end.response_id = response_id::of(&facts, &attributes);
+    end.call_fingerprint = fingerprint::of(&facts, end.response_id.is_some(), parent_id.is_some());
     let (input, repeated_input) = facts.take_input();
     let (output, repeated_output) = facts.take_output();
     start.input = input;

@@ -2,7 +2,8 @@
 //!
 //! A client library and a framework around it may both be instrumented: then each call comes as two runs, or more. Two
 //! runs report one call if their responses have the same identifier, or if one encloses the other (see [`Seen`]) with
-//! the same model and the same token counts, in its time, and encloses no second such call. See
+//! the same model and the same token counts, in its time, and encloses no second such call. In two traces the same
+//! holds for two runs with the same fingerprint, of which the outer one lacks the identifier. See
 //! docs/decisions/0028-a-call-is-counted-once.md.
 //!
 //! All of this is a function of the runs in hand, whatever order they came in: the caller loads every run that may
@@ -25,6 +26,8 @@ pub struct Seen<'a> {
     pub started_at_ms: i64,
     /// `None` while unfinished.
     pub ended_at_ms: Option<i64>,
+    /// Of what was said.
+    pub fingerprint: Option<u64>,
     /// The nearest of these calls above it in its tree.
     pub above: Option<usize>,
     /// Whether it is compared with the calls below it. Not if there are more than are known here.
@@ -77,6 +80,7 @@ pub fn counted(calls: &[Seen<'_>]) -> Vec<usize> {
             groups.join(group, *one);
         }
     }
+    join_across_traces(calls, &mut groups);
     let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
     for call in 0..calls.len() {
         members.entry(groups.find(call)).or_default().push(call);
@@ -89,6 +93,48 @@ pub fn counted(calls: &[Seen<'_>]) -> Vec<usize> {
         }
     }
     counted
+}
+
+/// A client library that does not know the trace of the framework around it begins one of its own for each call. Such
+/// a root is the call of a run elsewhere if the same was said in its time, the root names the response, the run does
+/// not, and nothing else fits to either of them: two calls that are reported alike both name their responses, or neither
+/// does.
+fn join_across_traces(calls: &[Seen<'_>], groups: &mut Groups<'_>) {
+    let mut by_fingerprint: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (at, call) in calls.iter().enumerate() {
+        if let Some(fingerprint) = call.fingerprint {
+            by_fingerprint.entry(fingerprint).or_default().push(at);
+        }
+    }
+    let mut pairs = Vec::new();
+    for alike in by_fingerprint.into_values() {
+        for outer in &alike {
+            let fits = |root: &&usize| {
+                let (call, root) = (&calls[*outer], &calls[**root]);
+                root.is_root
+                    && !root.response_id.is_empty()
+                    && root.has_usage
+                    && call.resembles(root)
+            };
+            let lacks_response = groups.response_id[groups.find(*outer)].is_empty();
+            if lacks_response {
+                let roots = alike.iter().filter(fits);
+                pairs.extend(roots.map(|root| (groups.find(*outer), groups.find(*root))));
+            }
+        }
+    }
+    pairs.sort_unstable();
+    pairs.dedup();
+    let is_only = |pair: &(usize, usize)| {
+        let rivals = pairs
+            .iter()
+            .filter(|other| other.0 == pair.0 || other.1 == pair.1);
+        rivals.count() == 1
+    };
+    let only: Vec<(usize, usize)> = pairs.iter().copied().filter(is_only).collect();
+    for (outer, root) in only {
+        groups.join(outer, root);
+    }
 }
 
 /// The calls above a call, nearest first.
@@ -211,6 +257,7 @@ mod tests {
         has_usage: true,
         started_at_ms: 0,
         ended_at_ms: Some(100),
+        fingerprint: None,
         above: None,
         compares: true,
         is_root: false,
@@ -308,6 +355,74 @@ mod tests {
             ..CALL
         };
         assert_eq!(counted(&[CALL, inner, elsewhere]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_call_in_two_traces_is_one_where_only_one_of_them_names_the_response() {
+        let outer = Seen {
+            fingerprint: Some(7),
+            ..CALL
+        };
+        let root = Seen {
+            response_id: "r",
+            fingerprint: Some(7),
+            is_root: true,
+            started_at_ms: 1,
+            ended_at_ms: Some(99),
+            ..CALL
+        };
+        assert_eq!(counted(&[outer, root]), [0, 0], "the run in a trace counts");
+        assert_eq!(counted(&[root, outer]), [1, 1]);
+        let stay_two = |outer: Seen<'_>, root: Seen<'_>| {
+            assert_eq!(counted(&[outer, root]), [0, 1], "{outer:?} {root:?}");
+        };
+        let other = Some(8);
+        stay_two(
+            outer,
+            Seen {
+                fingerprint: other,
+                ..root
+            },
+        );
+        stay_two(
+            outer,
+            Seen {
+                fingerprint: None,
+                ..root
+            },
+        );
+        let is_root = false;
+        stay_two(outer, Seen { is_root, ..root });
+        let response_id = "";
+        stay_two(
+            outer,
+            Seen {
+                response_id,
+                ..root
+            },
+        );
+        let response_id = "s";
+        stay_two(
+            Seen {
+                response_id,
+                ..outer
+            },
+            root,
+        );
+        stay_two(
+            outer,
+            Seen {
+                ended_at_ms: Some(101),
+                ..root
+            },
+        );
+        // It may be either of two.
+        let second = Seen {
+            response_id: "s",
+            ..root
+        };
+        assert_eq!(counted(&[outer, root, second]), [0, 1, 2]);
+        assert_eq!(counted(&[outer, outer, root]), [0, 1, 2]);
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub(crate) fn counted(runs: &Runs) -> Counted {
             all[only].extend(reports);
         }
     }
+    join_across_traces(&mut all, &calls, runs);
     let mut counted = Counted::new();
     for call in all {
         let usable: Vec<&RunId> = call.iter().filter(|id| is_complete(&calls[*id])).collect();
@@ -94,6 +95,47 @@ pub(crate) fn counted(runs: &Runs) -> Counted {
         }
     }
     counted
+}
+
+/// A root that names its response, and one run elsewhere with the same fingerprint around it that names none.
+fn join_across_traces(all: &mut [Reports], calls: &BTreeMap<RunId, Value>, runs: &Runs) {
+    let names_response = |id: &RunId| !calls[id]["response_id"].is_null();
+    let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
+    for (outer, call) in calls {
+        let own = place(outer, all);
+        if call["fingerprint"].is_null() || all[own].iter().any(names_response) {
+            continue;
+        }
+        for (inner, other) in calls {
+            let is_root = parent(inner, runs).is_none() || is_least_of_cycle(inner, runs);
+            let (model, tokens) = figures(call);
+            let (inner_model, inner_tokens) = figures(other);
+            if (&outer.0, &outer.1) == (&inner.0, &inner.1)
+                && call["fingerprint"] == other["fingerprint"]
+                && is_root
+                && names_response(inner)
+                && is_complete(other)
+                && is_in_time(&runs[outer], &runs[inner])
+                && model == inner_model
+                && (tokens == inner_tokens || !is_complete(call))
+            {
+                pairs.insert((own, place(inner, all)));
+            }
+        }
+    }
+    let mut emptied = Vec::new();
+    for (outer, root) in &pairs {
+        let rivals = pairs
+            .iter()
+            .filter(|(one, other)| one == outer || other == root);
+        if rivals.count() == 1 {
+            emptied.push((*outer, *root));
+        }
+    }
+    for (outer, root) in emptied {
+        let reports = std::mem::take(&mut all[outer]);
+        all[root].extend(reports);
+    }
 }
 
 fn place(id: &RunId, all: &[Reports]) -> usize {
@@ -154,6 +196,8 @@ struct Call {
     layers: Vec<Layer>,
     /// Runs beside it, which name the response: in the same trace or in one of their own.
     beside: Vec<bool>,
+    /// A root in its time that alone names the response, found by what was said.
+    is_seen_by_client: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,6 +207,8 @@ struct Layer {
     is_wrapped: bool,
     /// Not so the innermost.
     lacks_usage: bool,
+    /// What was said is known, and no response named by the others.
+    has_fingerprint: bool,
 }
 
 fn any_layer() -> impl Strategy<Value = Layer> {
@@ -170,6 +216,7 @@ fn any_layer() -> impl Strategy<Value = Layer> {
         names_response,
         is_wrapped,
         lacks_usage,
+        has_fingerprint: false,
     })
 }
 
@@ -179,15 +226,23 @@ fn any_call() -> impl Strategy<Value = Call> {
         3 => Just(Vec::new()),
         1 => proptest::collection::vec(any::<bool>(), 1..3),
     ];
-    (0usize..3, layers, beside).prop_map(|(agent, mut layers, beside)| {
+    (0usize..3, layers, beside, any::<bool>()).prop_map(|(agent, mut layers, beside, by_client)| {
+        let is_seen_by_client = by_client && beside.is_empty();
         if let Some(last) = layers.last_mut() {
             last.names_response |= !beside.is_empty();
             last.lacks_usage = false;
+            last.has_fingerprint = is_seen_by_client;
+        }
+        if is_seen_by_client {
+            layers
+                .iter_mut()
+                .for_each(|layer| layer.names_response = false);
         }
         Call {
             agent,
             layers,
             beside,
+            is_seen_by_client,
         }
     })
 }
@@ -226,7 +281,8 @@ fn events(calls: &[Call]) -> (Vec<Reported>, Vec<Vec<String>>) {
                 json!({"name": format!("{kind}_end"), "type": kind, "run_id": run, "timestamp": end,
                 "model": is_llm.then_some("dear"), "prompt_tokens": has_usage.then_some(2),
                 "completion_tokens": has_usage.then_some(1),
-                "response_id": names.then(|| format!("response{at}"))}),
+                "response_id": names.then(|| format!("response{at}")),
+                "call_fingerprint": layer.is_some_and(|layer| layer.has_fingerprint).then(|| format!("said{}", at % 2))}),
             );
             if is_llm {
                 of_call.push(run.to_owned());
@@ -251,8 +307,18 @@ fn events(calls: &[Call]) -> (Vec<Reported>, Vec<Vec<String>>) {
                 names_response: true,
                 is_wrapped: false,
                 lacks_usage: false,
+                has_fingerprint: false,
             };
             span(&beside, parent, 0, Some(layer));
+        }
+        if call.is_seen_by_client {
+            let layer = Layer {
+                names_response: true,
+                is_wrapped: false,
+                lacks_usage: false,
+                has_fingerprint: true,
+            };
+            span(&format!("client{at}"), None, 9, Some(layer));
         }
         reports.push(of_call);
     }

@@ -186,6 +186,7 @@ impl Run {
                 .filter(|(_, event)| given(event, "type").is_none_or(|kind| kind == "llm"));
             let mut responses = of_calls.filter_map(|(_, event)| given(event, "response_id"));
             call["response_id"] = responses.next().cloned().unwrap_or_default();
+            call["fingerprint"] = self.last("call_fingerprint").cloned().unwrap_or_default();
             call
         })
     }
@@ -303,10 +304,8 @@ impl Own {
                 false => total.unwrap(),
             };
             (units * charged, "Priced")
-        } else if let Some(estimated) = estimated {
-            estimated
         } else {
-            (0, "UnpricedModel")
+            estimated.unwrap_or((0, "UnpricedModel"))
         };
         Self {
             cost,

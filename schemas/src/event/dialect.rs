@@ -328,6 +328,8 @@ fn finish<'a>(
         tokens,
         cost: values::money(("cost", fields.cost))?,
         call_details,
+        call_fingerprint: values::id(("call_fingerprint", fields.call_fingerprint))?
+            .map(|text| xxhash_rust::xxh3::xxh3_64(text.as_bytes())),
         response_id,
         agent,
         user_email,

@@ -64,6 +64,7 @@ fields! {
     service_tier = "service_tier",
     estimated_cost = "estimated_cost",
     ttft_ms = "ttft_ms",
+    call_fingerprint = "call_fingerprint",
     cost = "cost",
     response_id = "response_id",
     event_id = "event_id",

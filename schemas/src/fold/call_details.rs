@@ -20,9 +20,19 @@ pub(super) struct DetailRegisters {
     service_tier: Last<Box<str>>,
     estimated_cost: Last<ExactDecimal>,
     ttft_ms: Last<u64>,
+    /// No detail of the call, but as rare: see [`crate::event::Event::call_fingerprint`].
+    fingerprint: Last<u64>,
 }
 
 impl DetailRegisters {
+    pub(super) fn apply_fingerprint(&mut self, fingerprint: u64, stamp: Stamp) {
+        self.fingerprint.offer(stamp, || fingerprint);
+    }
+
+    pub(super) fn fingerprint(&self) -> Option<u64> {
+        self.fingerprint.get().copied()
+    }
+
     pub(super) fn apply(&mut self, details: &CallDetails<'_>, stamp: Stamp) {
         let UsageParts {
             cache_write,
@@ -59,6 +69,7 @@ impl DetailRegisters {
         self.service_tier.join(other.service_tier);
         self.estimated_cost.join(other.estimated_cost);
         self.ttft_ms.join(other.ttft_ms);
+        self.fingerprint.join(other.fingerprint);
     }
 
     /// All latest values.

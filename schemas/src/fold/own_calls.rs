@@ -44,6 +44,8 @@ pub struct OneCall<'a> {
     pub started_at_ms: UnixMs,
     /// `None` while unfinished.
     pub ended_at_ms: Option<UnixMs>,
+    /// See [`crate::event::Event::call_fingerprint`].
+    pub fingerprint: Option<u64>,
 }
 
 impl RunState {
@@ -70,6 +72,10 @@ impl RunState {
                 || is_total_given,
             started_at_ms: self.started_at_ms(),
             ended_at_ms: self.ended_at_ms(),
+            fingerprint: self
+                .call_details
+                .as_deref()
+                .and_then(DetailRegisters::fingerprint),
         })
     }
 

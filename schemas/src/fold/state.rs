@@ -207,6 +207,10 @@ impl RunState {
             let registers = self.call_details.get_or_insert_default();
             registers.apply(details, stamp);
         }
+        if let Some(fingerprint) = event.call_fingerprint {
+            let registers = self.call_details.get_or_insert_default();
+            registers.apply_fingerprint(fingerprint, stamp);
+        }
         self.response_id
             .offer_some(stamp, event.response_id.as_deref(), Into::into);
         self.agent

@@ -460,14 +460,21 @@ pub enum CallLink<'a> {
     Response(&'a str),
     /// The nearest run of type `llm` above.
     Enclosed(&'a str),
+    /// The fingerprint of what was said.
+    Fingerprint(u64),
 }
 
 impl CallLink<'_> {
     /// Its hash, which the column `call_links` holds. Never changes.
     pub fn hash(self, project: &str, app: &str) -> u64 {
+        let fingerprint: String;
         let (kind, text) = match self {
             Self::Response(id) => ("response", id),
             Self::Enclosed(run_id) => ("enclosed", run_id),
+            Self::Fingerprint(number) => {
+                fingerprint = number.to_string();
+                ("fingerprint", fingerprint.as_str())
+            }
         };
         let mut bytes = Vec::with_capacity(project.len() + app.len() + text.len() + 11);
         for part in [project, "\0", app, "\0", kind, "\0", text] {

@@ -196,6 +196,9 @@ impl Working {
                 has_usage: call.has_usage,
                 started_at_ms: call.started_at_ms,
                 ended_at_ms: call.ended_at_ms,
+                fingerprint: call
+                    .fingerprint
+                    .filter(|number| !is_crowded(node, CallLink::Fingerprint(*number))),
                 above: self.call_above(node, &numbers),
                 compares: !is_crowded(node, CallLink::Enclosed(&node.run_id)),
                 is_root: *node.resolved.root == *node.run_id,
@@ -259,12 +262,12 @@ fn links(node: &Node, scopes: &[crate::run::Scope]) -> Vec<u64> {
     if !node.resolved.is_call {
         return links;
     }
-    if let Some(call) = node
-        .state
-        .one_call()
-        .filter(|call| !call.response_id.is_empty())
-    {
-        links.push(CallLink::Response(call.response_id).hash(project, app));
+    if let Some(call) = node.state.one_call() {
+        if !call.response_id.is_empty() {
+            links.push(CallLink::Response(call.response_id).hash(project, app));
+        }
+        let fingerprint = call.fingerprint.map(CallLink::Fingerprint);
+        links.extend(fingerprint.map(|link| link.hash(project, app)));
     }
     if !node.resolved.enclosing_call.is_empty() {
         links.push(CallLink::Enclosed(&node.resolved.enclosing_call).hash(project, app));

@@ -58,7 +58,8 @@ fn detailed() -> Vec<String> {
     let details = r#"{"name": "llm_call", "type": "llm", "run_id": "r", "timestamp": 1795185749941, "model": "m-2",
         "prompt_tokens": 90, "completion_tokens": 8, "cache_write_tokens": 10, "cache_write_1h_tokens": 20,
         "input_audio_tokens": 5, "input_image_tokens": 6, "output_audio_tokens": 7, "requests": 2,
-        "service_tier": "priority", "estimated_cost": 0.0625, "ttft_ms": 321}"#;
+        "service_tier": "priority", "estimated_cost": 0.0625, "ttft_ms": 321,
+        "call_fingerprint": "f"}"#;
     let mut events = answered();
     events.push(details.to_owned());
     events
