@@ -5,7 +5,9 @@
 //! ([`Rates`]). It applies from a date; the price of a call is the one of its run's start. A model is looked up by its
 //! name, then by what is left of it without providers, regions, versions and dates ([`PriceTable`]).
 
+pub mod details;
 pub mod factor;
+mod fields;
 pub mod kinds;
 mod names;
 pub mod rate;

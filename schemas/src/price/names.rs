@@ -81,7 +81,6 @@ const BEDROCK: &[(&str, Front)] = &[
     ("anthropic", Front::Host),
     ("apac", Front::Host),
     ("au", Front::Host),
-    ("ca", Front::Host),
     ("cohere", Front::Host),
     ("eu", Front::Host),
     ("global", Front::Host),

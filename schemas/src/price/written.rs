@@ -1,41 +1,63 @@
 //! A price in the API's JSON: numbers are parsed digit by digit, never through a float.
 
+use std::collections::HashSet;
+
 use chrono::NaiveDate;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::factor::{Factor, FactorFault};
+use super::fields::Fields;
+use super::kinds::{KindRates, RateKind};
 use super::rate::{Per, Rate, RateFault};
-use super::{PriceKey, PriceRow, Rates};
+use super::{PriceKey, PriceRow, RateTier, Rates, ServiceTier, SpecialRates};
 use crate::limits::{EARLIEST_TIMESTAMP_MS, NAME_BYTES};
 use crate::timestamp::{UnixMs, parse_text};
 
 /// The last start of validity, 2199-12-31T23:59:59.999Z: well inside of the range of the table's column.
 const LATEST_MS: UnixMs = 7_258_118_399_999;
+/// Tiers of a row by length of the prompt, and by service: vendors have two of each (X1).
+pub const TIERS_MAX: usize = 16;
+/// The longest name of a service tier.
+pub const SERVICE_TIER_BYTES: usize = 64;
+/// More tokens than any prompt has: the bound on counts, 2^53.
+pub const ABOVE_TOKENS_MAX: u64 = 1 << 53;
 
-/// Prices in USD, all per thousand tokens or all per million.
+/// The fields of a price beside its rates.
+const OTHERS: [&str; 5] = [
+    "request",
+    "tiers",
+    "service_tiers",
+    "effective_from",
+    "prefix",
+];
+
+/// Prices in USD, all per thousand tokens or all per million: `input_per_1k`, `cache_write_per_1m`, ... for each
+/// [`RateKind`]; `request` for one request; `tiers`, a list of objects with `above_input_tokens` and rates;
+/// `service_tiers`, an object of factors; `effective_from`; and `prefix`. `null` is absent.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Fields")]
 pub struct WrittenPrice {
-    /// A thousand tokens of the prompt.
-    pub input_per_1k: Option<Box<RawValue>>,
-    /// A thousand tokens of the answer.
-    pub output_per_1k: Option<Box<RawValue>>,
-    /// A thousand tokens of the prompt that came from a cache; the price of the prompt without it.
-    pub cached_input_per_1k: Option<Box<RawValue>>,
-    /// A thousand tokens where only their total is known; the price of the prompt without it, as an estimate.
-    pub total_per_1k: Option<Box<RawValue>>,
-    /// A million tokens of the prompt.
-    pub input_per_1m: Option<Box<RawValue>>,
-    /// A million tokens of the answer.
-    pub output_per_1m: Option<Box<RawValue>>,
-    /// A million tokens of the prompt that came from a cache; the price of the prompt without it.
-    pub cached_input_per_1m: Option<Box<RawValue>>,
-    /// A million tokens where only their total is known; the price of the prompt without it, as an estimate.
-    pub total_per_1m: Option<Box<RawValue>>,
-    /// From when the price is in force: ISO 8601, or a date, whose first moment in UTC is meant. Since ever without it.
-    pub effective_from: Option<String>,
-    /// Whether it is for all models whose names begin so.
-    pub prefix: Option<bool>,
+    rates: Vec<WrittenRate>,
+    request: Option<Box<RawValue>>,
+    tiers: Vec<WrittenTier>,
+    service_tiers: Fields,
+    effective_from: Option<String>,
+    prefix: bool,
+}
+
+#[derive(Debug)]
+struct WrittenRate {
+    kind: RateKind,
+    per: Per,
+    field: String,
+    value: Box<RawValue>,
+}
+
+#[derive(Debug)]
+struct WrittenTier {
+    above_input_tokens: u64,
+    rates: Vec<WrittenRate>,
 }
 
 /// Why a price is invalid; names the field and the rule.
@@ -43,7 +65,7 @@ pub struct WrittenPrice {
 pub enum PriceFault {
     #[error("`{field}` {fault}, not {value}")]
     Rate {
-        field: &'static str,
+        field: String,
         fault: RateFault,
         /// The value, cut.
         value: String,
@@ -52,10 +74,10 @@ pub enum PriceFault {
     #[error(
         "`{0}` is required: the price of input and of output, both `_per_1k` or both `_per_1m`"
     )]
-    Missing(&'static str),
+    Missing(String),
     /// Mixes prices per thousand and per million.
     #[error("`{0}` and `{1}` cannot stand together: all `_per_1k` or all `_per_1m`")]
-    Mixed(&'static str, &'static str),
+    Mixed(String, String),
     /// Not a time, or out of bounds.
     #[error(
         "`effective_from` has to be an ISO 8601 time or a date from 2000-01-01 to 2199-12-31, not `{0}`; leave it out \
@@ -65,6 +87,26 @@ pub enum PriceFault {
     /// A name that no event can have.
     #[error("a model has a name of 1 to {NAME_BYTES} bytes")]
     Model,
+    /// Too many tiers.
+    #[error("`{0}` has at most {TIERS_MAX} entries")]
+    Many(&'static str),
+    #[error(
+        "`tiers[{0}].above_input_tokens` has to be a whole number from 1 to {ABOVE_TOKENS_MAX} that no other tier has"
+    )]
+    Above(usize),
+    #[error("`tiers[{0}]` has no rate: it needs at least one, such as `input_per_1m`")]
+    EmptyTier(usize),
+    #[error(
+        "`service_tiers` has names of 1 to {SERVICE_TIER_BYTES} bytes that differ in more than case, not `{0}`"
+    )]
+    TierName(String),
+    #[error("`service_tiers.{name}` {fault}, not {value}")]
+    Factor {
+        name: String,
+        fault: FactorFault,
+        /// The value, cut.
+        value: String,
+    },
 }
 
 /// Parses the start of validity: a time, or a date, which means its first moment in UTC.
@@ -78,7 +120,80 @@ pub fn moment_ms(text: &str) -> Option<UnixMs> {
         .filter(|time_ms| (EARLIEST_TIMESTAMP_MS..=LATEST_MS).contains(time_ms))
 }
 
-type Field<'a> = (&'static str, &'a Option<Box<RawValue>>);
+/// The kind and the unit of a field such as `cache_write_per_1m`.
+pub fn rate_field(name: &str) -> Option<(RateKind, Per)> {
+    let units = [("_per_1k", Per::Thousand), ("_per_1m", Per::Million)];
+    let mut rates = units.into_iter().filter_map(|(unit, per)| {
+        let kind = RateKind::named(name.strip_suffix(unit)?)?;
+        Some((kind, per))
+    });
+    rates.next()
+}
+
+/// Every field of a price, in order.
+pub fn fields() -> impl Iterator<Item = String> {
+    let units = ["_per_1k", "_per_1m"].into_iter();
+    let rates = units.flat_map(|unit| RateKind::ALL.map(|kind| format!("{}{unit}", kind.name())));
+    rates.chain(OTHERS.map(str::to_owned))
+}
+
+impl TryFrom<Fields> for WrittenPrice {
+    type Error = String;
+
+    fn try_from(mut fields: Fields) -> Result<Self, String> {
+        let price = Self {
+            request: fields.take("request"),
+            tiers: match fields.take_as::<Vec<Fields>>("tiers")? {
+                Some(tiers) => tiers
+                    .into_iter()
+                    .enumerate()
+                    .map(|(at, fields)| {
+                        WrittenTier::of(fields).map_err(|fault| format!("`tiers[{at}]`: {fault}"))
+                    })
+                    .collect::<Result<_, _>>()?,
+                None => Vec::new(),
+            },
+            service_tiers: fields.take_as("service_tiers")?.unwrap_or_default(),
+            effective_from: fields.take_as("effective_from")?,
+            prefix: fields.take_as("prefix")?.unwrap_or_default(),
+            rates: rates_of(fields, &OTHERS)?,
+        };
+        Ok(price)
+    }
+}
+
+impl WrittenTier {
+    fn of(mut fields: Fields) -> Result<Self, String> {
+        const ABOVE: &str = "above_input_tokens";
+        let above = fields.take_as::<u64>(ABOVE)?;
+        Ok(Self {
+            above_input_tokens: above.ok_or_else(|| format!("`{ABOVE}` is required"))?,
+            rates: rates_of(fields, &[ABOVE])?,
+        })
+    }
+}
+
+/// All fields that are left have to be rates.
+fn rates_of(fields: Fields, others: &[&str]) -> Result<Vec<WrittenRate>, String> {
+    let mut rates = Vec::new();
+    for (field, value) in fields {
+        let Some((kind, per)) = rate_field(&field) else {
+            let kinds = RateKind::ALL.map(RateKind::name).join("`, `");
+            return Err(format!(
+                "unknown field `{}`, expected `{}` or, with `_per_1k` or `_per_1m` behind it, `{kinds}`",
+                cut(&field),
+                others.join("`, `"),
+            ));
+        };
+        rates.push(WrittenRate {
+            kind,
+            per,
+            field,
+            value,
+        });
+    }
+    Ok(rates)
+}
 
 impl WrittenPrice {
     pub fn row(&self, model: &str) -> Result<PriceRow, PriceFault> {
@@ -92,7 +207,7 @@ impl WrittenPrice {
         Ok(PriceRow {
             key: PriceKey {
                 model: model.to_owned(),
-                is_prefix: self.prefix.unwrap_or_default(),
+                is_prefix: self.prefix,
                 effective_from,
             },
             rates: self.rates()?,
@@ -100,46 +215,104 @@ impl WrittenPrice {
     }
 
     fn rates(&self) -> Result<Rates, PriceFault> {
-        let thousand: [Field<'_>; 4] = [
-            ("input_per_1k", &self.input_per_1k),
-            ("output_per_1k", &self.output_per_1k),
-            ("cached_input_per_1k", &self.cached_input_per_1k),
-            ("total_per_1k", &self.total_per_1k),
-        ];
-        let million: [Field<'_>; 4] = [
-            ("input_per_1m", &self.input_per_1m),
-            ("output_per_1m", &self.output_per_1m),
-            ("cached_input_per_1m", &self.cached_input_per_1m),
-            ("total_per_1m", &self.total_per_1m),
-        ];
-        let given = |fields: &[Field<'_>]| {
-            let mut given = fields.iter().filter(|(_, value)| value.is_some());
-            given.next().map(|(name, _)| *name)
+        let unit = self.unit()?;
+        let kinds = read_rates(&self.rates, "")?;
+        let special = SpecialRates {
+            kinds: KindRates::default(),
+            request: match &self.request {
+                Some(value) => Some(read_rate("request", value, Per::One)?),
+                None => None,
+            },
+            tiers: self.tiers()?,
+            service_tiers: self.service_tiers()?,
         };
-        let (fields, per) = match (given(&thousand), given(&million)) {
-            (Some(one), Some(other)) => return Err(PriceFault::Mixed(one, other)),
-            (Some(_), None) => (thousand, Per::Thousand),
-            (None, _) => (million, Per::Million),
-        };
-        let rate = |(field, value): Field<'_>| {
-            let read = |number: &RawValue| {
-                Rate::read(number.get(), per).map_err(|fault| PriceFault::Rate {
-                    field,
-                    fault,
-                    value: cut(number.get()),
-                })
-            };
-            value.as_deref().map(read).transpose()
-        };
-        let [input, output, cached_input, total] = fields;
-        Ok(Rates {
-            input: rate(input)?.ok_or(PriceFault::Missing(input.0))?,
-            output: rate(output)?.ok_or(PriceFault::Missing(output.0))?,
-            cached_input: rate(cached_input)?,
-            total: rate(total)?,
-            special: None,
-        })
+        for kind in [RateKind::Input, RateKind::Output] {
+            if kinds.get(kind).is_none() {
+                return Err(PriceFault::Missing(format!("{}{unit}", kind.name())));
+            }
+        }
+        Ok(Rates::of(&kinds, special).unwrap_or_default())
     }
+
+    /// The unit of all rates.
+    fn unit(&self) -> Result<&'static str, PriceFault> {
+        let in_tiers = self.tiers.iter().flat_map(|tier| &tier.rates);
+        let all: Vec<&WrittenRate> = self.rates.iter().chain(in_tiers).collect();
+        let first = |per: Per| {
+            let mut rates = all.iter().filter(|rate| rate.per == per);
+            rates.next().map(|rate| rate.field.clone())
+        };
+        match (first(Per::Thousand), first(Per::Million)) {
+            (Some(one), Some(other)) => Err(PriceFault::Mixed(one, other)),
+            (Some(_), None) => Ok("_per_1k"),
+            (None, _) => Ok("_per_1m"),
+        }
+    }
+
+    fn tiers(&self) -> Result<Vec<RateTier>, PriceFault> {
+        if self.tiers.len() > TIERS_MAX {
+            return Err(PriceFault::Many("tiers"));
+        }
+        let mut seen = HashSet::new();
+        let tiers = self.tiers.iter().enumerate().map(|(at, tier)| {
+            let above_input_tokens = tier.above_input_tokens;
+            let is_valid = (1..=ABOVE_TOKENS_MAX).contains(&above_input_tokens);
+            if !is_valid || !seen.insert(above_input_tokens) {
+                return Err(PriceFault::Above(at));
+            }
+            let rates = read_rates(&tier.rates, &format!("tiers[{at}]."))?;
+            if rates.is_empty() {
+                return Err(PriceFault::EmptyTier(at));
+            }
+            Ok(RateTier {
+                above_input_tokens,
+                rates,
+            })
+        });
+        tiers.collect()
+    }
+
+    fn service_tiers(&self) -> Result<Vec<ServiceTier>, PriceFault> {
+        if self.service_tiers.len() > TIERS_MAX {
+            return Err(PriceFault::Many("service_tiers"));
+        }
+        let mut seen = HashSet::new();
+        let tiers = self.service_tiers.iter().map(|(name, value)| {
+            let is_valid = (1..=SERVICE_TIER_BYTES).contains(&name.len());
+            if !is_valid || !seen.insert(name.to_ascii_lowercase()) {
+                return Err(PriceFault::TierName(cut(name)));
+            }
+            let factor = Factor::read(value.get()).map_err(|fault| PriceFault::Factor {
+                name: name.to_owned(),
+                fault,
+                value: cut(value.get()),
+            })?;
+            Ok(ServiceTier {
+                name: name.into(),
+                factor,
+            })
+        });
+        tiers.collect()
+    }
+}
+
+fn read_rates(rates: &[WrittenRate], place: &str) -> Result<KindRates, PriceFault> {
+    let rate = |written: &WrittenRate| {
+        let field = format!("{place}{}", written.field);
+        Ok((
+            written.kind,
+            read_rate(&field, &written.value, written.per)?,
+        ))
+    };
+    rates.iter().map(rate).collect()
+}
+
+fn read_rate(field: &str, value: &RawValue, per: Per) -> Result<Rate, PriceFault> {
+    Rate::read(value.get(), per).map_err(|fault| PriceFault::Rate {
+        field: field.to_owned(),
+        fault,
+        value: cut(value.get()),
+    })
 }
 
 /// The part of a value that a message quotes.
@@ -149,95 +322,4 @@ fn cut(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(json: &str) -> Result<PriceRow, String> {
-        let written: WrittenPrice =
-            serde_json::from_str(json).map_err(|error| error.to_string())?;
-        written.row("m").map_err(|fault| fault.to_string())
-    }
-
-    #[test]
-    fn per_thousand_and_per_million_mean_the_same_row() {
-        let thousand = read(
-            r#"{"input_per_1k": 0.0025, "output_per_1k": 0.01, "cached_input_per_1k": 1.25e-3, "prefix": true}"#,
-        );
-        let million = read(
-            r#"{"input_per_1m": 2.5, "output_per_1m": 10.0, "cached_input_per_1m": 1.25, "prefix": true, "total_per_1m": null}"#,
-        );
-        assert_eq!(thousand, million);
-        let row = thousand.unwrap();
-        assert!(row.key.is_prefix && row.key.effective_from.is_none());
-        assert_eq!(row.rates.output.units(), 10_000_000_000_000);
-    }
-
-    #[test]
-    fn digits_that_a_float_would_lose_are_kept() {
-        let row =
-            read(r#"{"input_per_1k": 999.999999999999999, "output_per_1k": 0.000000000000001}"#)
-                .unwrap();
-        assert_eq!(row.rates.input.units(), 999_999_999_999_999_999);
-        assert_eq!(row.rates.output.units(), 1);
-    }
-
-    #[test]
-    fn a_date_means_its_first_moment() {
-        let from = |text: &str| {
-            let json =
-                format!(r#"{{"input_per_1m": 1, "output_per_1m": 1, "effective_from": "{text}"}}"#);
-            read(&json).map(|row| row.key.effective_from)
-        };
-        let expected = Ok(Some(1_795_132_800_000));
-        assert_eq!(from("2026-11-20"), expected);
-        assert_eq!(from("2026-11-20T00:00:00Z"), expected);
-        assert_eq!(from("2026-11-20T02:00:00+02:00"), expected);
-        for refused in ["", "soon", "1999-12-31", "2200-01-01", "2026-13-01"] {
-            assert!(
-                from(refused).unwrap_err().contains("effective_from"),
-                "{refused}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_does_not_fit_is_named() {
-        for (json, named) in [
-            ("{}", "`input_per_1m` is required"),
-            (r#"{"input_per_1k": 1}"#, "`output_per_1k` is required"),
-            (
-                r#"{"input_per_1k": 1, "output_per_1m": 1}"#,
-                "`input_per_1k` and `output_per_1m`",
-            ),
-            (
-                r#"{"input_per_1k": -1, "output_per_1k": 1}"#,
-                "`input_per_1k` must not be negative",
-            ),
-            (
-                r#"{"input_per_1k": "1", "output_per_1k": 1}"#,
-                "`input_per_1k` has to be a number",
-            ),
-            (
-                r#"{"input_per_1k": 1e999, "output_per_1k": 1}"#,
-                "at most 1 USD per token",
-            ),
-            (
-                r#"{"input_per_1m": 1, "output_per_1m": 1e-13}"#,
-                "`output_per_1m` has more digits",
-            ),
-            (
-                r#"{"input_per_1m": 1, "output_per_1m": 1, "colour": 1}"#,
-                "colour",
-            ),
-            (r#"{"input_per_1m": NaN, "output_per_1m": 1}"#, "expected"),
-        ] {
-            let message = read(json).unwrap_err();
-            assert!(message.contains(named), "{json}: {message}");
-        }
-        assert_eq!(WrittenPrice::default().row(""), Err(PriceFault::Model));
-        assert_eq!(
-            WrittenPrice::default().row(&"x".repeat(NAME_BYTES + 1)),
-            Err(PriceFault::Model)
-        );
-    }
-}
+mod tests;

@@ -114,6 +114,31 @@ fn decorated_names_have_the_price_of_the_bare_name() {
             ("cohere/command-a-03-2025", "command-a-03-2025"),
             ("perplexity/sonar-pro", "sonar-pro"),
             ("bedrock/amazon.nova-pro-v1:0", "amazon.nova-pro-v1:0"),
+            ("groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b"),
+            (
+                "groq/llama-3.3-70b-versatile",
+                "groq/llama-3.3-70b-versatile",
+            ),
+            (
+                "together_ai/meta-llama/llama-3.3-70b-instruct-turbo",
+                "together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo",
+            ),
+            (
+                "fireworks_ai/accounts/fireworks/models/gpt-oss-120b",
+                "fireworks_ai/accounts/fireworks/models/gpt-oss-120b",
+            ),
+            ("dashscope/qwen-max", "dashscope/qwen-max"),
+            ("anthropic/claude-3.7-sonnet", "claude-3-7-sonnet"),
+            ("anthropic/claude-sonnet-4", "claude-sonnet-4"),
+            // Its region costs more than the bare name.
+            (
+                "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+                "us.anthropic.claude-sonnet-4-5",
+            ),
+            (
+                "bedrock/converse/eu.anthropic.claude-haiku-4-5-20251001-v1:0",
+                "eu.anthropic.claude-haiku-4-5",
+            ),
             (
                 "bedrock/us.meta.llama3-3-70b-instruct-v1:0",
                 "us.meta.llama3-3-70b-instruct-v1:0",
@@ -136,7 +161,6 @@ fn another_model_or_another_price_is_not_found_by_what_is_left_of_its_name() {
         "ft:gpt-4o-2024-08-06:acme::7p4lURel",
         "anthropic/claude-sonnet-4-5:free",
         "openrouter/anthropic/claude-sonnet-4.5:online",
-        "claude-sonnet-4",
         "claude-9-sonnet",
         "anthropic/claude-2",
         "us-gov.anthropic.claude-3-haiku-20240307-v1:0",
@@ -151,6 +175,7 @@ fn another_model_or_another_price_is_not_found_by_what_is_left_of_its_name() {
         "deepseek/deepseek-chat-v3",
         "mistral.mistral-large-2512-v1:0",
         "apac.amazon.nova-sonic-v1:0",
+        "au.amazon.nova-pro-v1:0",
         "openai.chat",
         "openai",
         "gpt",
