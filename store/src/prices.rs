@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 use clickhouse::Row;
 use schemas::price::rate::Rate;
 use schemas::price::shipped::shipped;
-use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
+use schemas::price::{PriceKey, PriceRow, PriceTable, Rates, SpecialRates};
 use schemas::timestamp::UnixMs;
 use serde::Deserialize;
 use tokio::sync::{Mutex, watch};
@@ -23,9 +23,11 @@ use layers::Stored;
 /// Rows that users may store: a hundred times the number of models, and a look-up stays below a microsecond (X1).
 /// Deleted rows count, but those that hide nothing make room when it is needed.
 pub const CHANGED_ROWS_MAX: usize = 10_000;
-/// Approximate bytes of a row: its name and its rates, once for users and once for pricing.
-const ROW_BYTES: usize = 600;
-/// Rows written by one statement: their names fit into a parameter, which is limited to 128 KiB.
+/// Approximate bytes of a row: its name and its rates, once for users and once for pricing, where it is also found by its
+/// folded name.
+const ROW_BYTES: usize = 1000;
+/// Rows written by one statement: their names fit into a parameter, which is limited to 128 KiB. Only deleted rows are
+/// written together, and they have no details; those of one row have at most some 20 KiB.
 const ROWS_PER_WRITE: usize = 50;
 
 /// A price in force.
@@ -80,6 +82,7 @@ struct StoredPrice {
     output: i128,
     cached_input: Option<i128>,
     total: Option<i128>,
+    details: String,
     changed_at: i64,
 }
 
@@ -90,17 +93,17 @@ struct Change<'a> {
 }
 
 const MARKS: &str = "SELECT count() AS rows, max(version) AS version FROM prices";
-const STORED: &str = "SELECT model, is_prefix, effective_from, is_deleted, input, output, cached_input, total, changed_at \
-    FROM prices FINAL ORDER BY model, is_prefix, effective_from";
+const STORED: &str = "SELECT model, is_prefix, effective_from, is_deleted, input, output, cached_input, total, details, \
+    changed_at FROM prices FINAL ORDER BY model, is_prefix, effective_from";
 const WRITE: &str = "INSERT INTO prices \
-    (model, is_prefix, effective_from, version, is_deleted, input, output, cached_input, total, changed_at) \
+    (model, is_prefix, effective_from, version, is_deleted, input, output, cached_input, total, details, changed_at) \
     SELECT m, p, fromUnixTimestamp64Milli(f, 'UTC'), \
       greatest(toUInt64(toUnixTimestamp64Micro(now64(6))), (SELECT max(version) + 1 FROM prices)), d, \
-      toDecimal128(i, 18), toDecimal128(o, 18), toDecimal128OrNull(c, 18), toDecimal128OrNull(t, 18), now64(3) \
+      toDecimal128(i, 18), toDecimal128(o, 18), toDecimal128OrNull(c, 18), toDecimal128OrNull(t, 18), e, now64(3) \
     FROM (SELECT {models:Array(String)} AS m, {prefixes:Array(UInt8)} AS p, {froms:Array(Int64)} AS f, \
       {deleted:Array(UInt8)} AS d, {inputs:Array(String)} AS i, {outputs:Array(String)} AS o, \
-      {cached:Array(String)} AS c, {totals:Array(String)} AS t) \
-    ARRAY JOIN m, p, f, d, i, o, c, t";
+      {cached:Array(String)} AS c, {totals:Array(String)} AS t, {details:Array(String)} AS e) \
+    ARRAY JOIN m, p, f, d, i, o, c, t, e";
 /// All versions of these rows: removing only the newest would restore the one before it.
 const FORGET: &str = "ALTER TABLE prices DELETE WHERE version <= {version:UInt64} \
       AND has(arrayZip({models:Array(String)}, {prefixes:Array(UInt8)}, {froms:Array(Int64)}), \
@@ -290,13 +293,7 @@ impl Prices {
     }
 
     async fn write(&self, changes: &[Change<'_>]) -> Result<(), StoreError> {
-        let none = Rates {
-            input: Rate::default(),
-            output: Rate::default(),
-            cached_input: None,
-            total: None,
-            special: None,
-        };
+        let none = Rates::default();
         for changes in changes.chunks(ROWS_PER_WRITE) {
             let list = |of: &dyn Fn(&Rates) -> Option<Rate>| -> Vec<String> {
                 let rates = changes.iter().map(|change| change.rates.unwrap_or(&none));
@@ -324,12 +321,18 @@ impl Prices {
                 .param("outputs", list(&|rates| Some(rates.output)))
                 .param("cached", list(&|rates| rates.cached_input))
                 .param("totals", list(&|rates| rates.total))
+                .param("details", changes.iter().map(details).collect::<Vec<_>>())
                 .execute()
                 .await?;
             self.inner.made_here.send_modify(|count| *count += 1);
         }
         Ok(())
     }
+}
+
+fn details(change: &Change<'_>) -> String {
+    let special = change.rates.and_then(|rates| rates.special.as_deref());
+    special.map_or_else(String::new, SpecialRates::to_text)
 }
 
 /// USD per token with all digits; empty for none.
@@ -355,7 +358,8 @@ impl StoredPrice {
             output: rate(self.output)?,
             cached_input: self.cached_input.map(rate).transpose()?,
             total: self.total.map(rate).transpose()?,
-            special: None,
+            special: SpecialRates::from_text(&self.details)
+                .map_err(|fault| StoreError::Shape(fault.to_string()))?,
         };
         Ok(Stored {
             key: PriceKey {

@@ -1,28 +1,28 @@
 //! `/api/internal/prices`: the price table.
 
+mod body;
+
 use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
 use schemas::api_error::{ApiError, ErrorCode};
 use schemas::filter::{Shape, invalid_parameter};
 use schemas::limits::NAME_BYTES;
-use schemas::money::Dollars;
 use schemas::price::PriceKey;
-use schemas::price::rate::{Per, Rate};
 use schemas::price::written::{WrittenPrice, moment_ms};
-use schemas::run::Instant;
 use schemas::timestamp::UnixMs;
-use serde::Serialize;
-use store::prices::PriceRecord;
 use store::prices::Prices;
-use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+
+use body::{Origin, Price};
 
 use super::change_error;
 use crate::access::Caller;
 use crate::params::{
     Flag, JsonBody, Pairs, Param, Text, choice_param, path_params, query_params, schema_of,
 };
+
+pub(crate) use body::{PriceList, PutPrice, RemovedPrices};
 
 /// `effective_from` of a price without a date, as a query parameter.
 const NO_DATE: &str = "none";
@@ -80,160 +80,6 @@ path_params! {
     }
 }
 
-/// Prices of the tokens of a model in USD.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Price {
-    /// Name of the model, or prefix of names.
-    model: String,
-    /// Whether it applies to all models whose names begin with `model`.
-    prefix: bool,
-    /// When it takes effect; `null` for always. A run has the price in effect at its start.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    effective_from: Option<Instant>,
-    /// A thousand prompt tokens.
-    #[schema(value_type = f64)]
-    input_per_1k: Dollars,
-    /// A thousand completion tokens.
-    #[schema(value_type = f64)]
-    output_per_1k: Dollars,
-    /// A thousand cached prompt tokens; `null` if they cost the same as others.
-    #[schema(value_type = Option<f64>)]
-    cached_input_per_1k: Option<Dollars>,
-    /// A thousand tokens of calls for which only the total is known; `null` if the prompt price is the estimate.
-    #[schema(value_type = Option<f64>)]
-    total_per_1k: Option<Dollars>,
-    /// A million prompt tokens.
-    #[schema(value_type = f64)]
-    input_per_1m: Dollars,
-    /// A million completion tokens.
-    #[schema(value_type = f64)]
-    output_per_1m: Dollars,
-    /// A million cached prompt tokens.
-    #[schema(value_type = Option<f64>)]
-    cached_input_per_1m: Option<Dollars>,
-    /// A million tokens of calls for which only the total is known.
-    #[schema(value_type = Option<f64>)]
-    total_per_1m: Option<Dollars>,
-    /// `shipped` with the program, or `changed` by an administrator.
-    #[schema(value_type = String, pattern = "^(shipped|changed)$")]
-    origin: Origin,
-    /// When it was set; `null` for a shipped price.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    changed_at: Option<Instant>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Origin {
-    Shipped,
-    Changed,
-}
-
-impl Origin {
-    fn of(record: &PriceRecord) -> Self {
-        match record.changed_at_ms {
-            None => Origin::Shipped,
-            Some(_) => Origin::Changed,
-        }
-    }
-}
-
-impl From<&PriceRecord> for Price {
-    fn from(record: &PriceRecord) -> Self {
-        let (key, rates) = (&record.row.key, &record.row.rates);
-        let thousand = |rate: Rate| rate.per(Per::Thousand);
-        let million = |rate: Rate| rate.per(Per::Million);
-        Self {
-            model: key.model.clone(),
-            prefix: key.is_prefix,
-            effective_from: key.effective_from.map(Instant),
-            input_per_1k: thousand(rates.input),
-            output_per_1k: thousand(rates.output),
-            cached_input_per_1k: rates.cached_input.map(thousand),
-            total_per_1k: rates.total.map(thousand),
-            input_per_1m: million(rates.input),
-            output_per_1m: million(rates.output),
-            cached_input_per_1m: rates.cached_input.map(million),
-            total_per_1m: rates.total.map(million),
-            origin: Origin::of(record),
-            changed_at: record.changed_at_ms.map(Instant),
-        }
-    }
-}
-
-/// A price to set, for a thousand tokens or for a million.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[allow(
-    dead_code,
-    reason = "documents WrittenPrice, whose type allows fields per thousand beside fields per million"
-)]
-pub(crate) enum PutPrice {
-    /// Per thousand tokens.
-    Thousand(PutPricePerThousand),
-    /// Per million tokens.
-    Million(PutPricePerMillion),
-}
-
-/// A price to set, in USD per thousand tokens.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "documents what WrittenPrice reads")]
-pub(crate) struct PutPricePerThousand {
-    /// Prompt tokens.
-    #[schema(minimum = 0, maximum = 1000)]
-    input_per_1k: f64,
-    /// Completion tokens.
-    #[schema(minimum = 0, maximum = 1000)]
-    output_per_1k: f64,
-    /// Cached prompt tokens; by default the price of prompt tokens.
-    #[schema(minimum = 0, maximum = 1000)]
-    cached_input_per_1k: Option<f64>,
-    /// Tokens of calls for which only the total is known; by default estimated with the price of prompt tokens.
-    #[schema(minimum = 0, maximum = 1000)]
-    total_per_1k: Option<f64>,
-    /// When it takes effect: ISO 8601, or a date, which begins at 00:00 UTC; by default always.
-    effective_from: Option<String>,
-    /// Whether it applies to all models whose names begin with the model.
-    prefix: Option<bool>,
-}
-
-/// A price to set, in USD per million tokens.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "documents what WrittenPrice reads")]
-pub(crate) struct PutPricePerMillion {
-    /// Prompt tokens.
-    #[schema(minimum = 0, maximum = 1000000)]
-    input_per_1m: f64,
-    /// Completion tokens.
-    #[schema(minimum = 0, maximum = 1000000)]
-    output_per_1m: f64,
-    /// Cached prompt tokens; by default the price of prompt tokens.
-    #[schema(minimum = 0, maximum = 1000000)]
-    cached_input_per_1m: Option<f64>,
-    /// Tokens of calls for which only the total is known; by default estimated with the price of prompt tokens.
-    #[schema(minimum = 0, maximum = 1000000)]
-    total_per_1m: Option<f64>,
-    /// When it takes effect: ISO 8601, or a date, which begins at 00:00 UTC; by default always.
-    effective_from: Option<String>,
-    /// Whether it applies to all models whose names begin with the model.
-    prefix: Option<bool>,
-}
-
-#[derive(Serialize, ToSchema)]
-pub(crate) struct PriceList {
-    /// By name, exact names before prefixes, oldest first.
-    data: Vec<Price>,
-}
-
-/// The deleted prices.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct RemovedPrices {
-    /// Prices that are not in effect any more.
-    removed: Vec<Price>,
-}
-
 /// List prices
 ///
 /// Prices in effect: the shipped ones, and the changed ones that take precedence over them.
@@ -274,7 +120,8 @@ pub(crate) async fn list(
 #[utoipa::path(put, path = "/api/internal/prices/{model}", operation_id = "put_price", tag = "administration",
     params(ModelPath),
     request_body(content = PutPrice, description = "All prices per thousand tokens or all per million. \
-        Numbers are exact: up to 18 decimal places per token, which is 15 per thousand and 12 per million"),
+        Numbers are exact: up to 18 decimal places per token, which is 15 per thousand and 12 per million. \
+        `request` is for one request and `service_tiers` are factors, whatever the unit"),
     responses(
         (status = 200, description = "The stored price", body = Price),
         errors::AnyOf<(errors::Common, errors::RequestBody)>,

@@ -79,6 +79,24 @@ impl Rate {
             .ok_or(RateFault::TooLarge)
     }
 
+    /// Like [`Rate::read`], but rounds half up to 18 digits after the point per token: price lists that were computed
+    /// with floats have more.
+    pub fn read_rounded(text: &str, per: Per) -> Result<Self, RateFault> {
+        match Self::read(text, per) {
+            Err(RateFault::TooFine) => {}
+            result => return result,
+        }
+        let number = Number::read(text).ok_or(RateFault::NotANumber)?;
+        let shift = number.exponent + i64::from(SCALE - per.exponent());
+        let divisor = u32::try_from(-shift)
+            .ok()
+            .and_then(|shift| 10u128.checked_pow(shift));
+        let units = divisor.map_or(0, |divisor| {
+            number.digits.saturating_add(divisor / 2) / divisor
+        });
+        Self::from_units(i128::try_from(units).unwrap_or(i128::MAX)).ok_or(RateFault::TooLarge)
+    }
+
     /// USD for so many tokens, exact.
     pub fn per(self, per: Per) -> Dollars {
         Dollars(self.units() * 10i128.pow(per.exponent()))
@@ -214,6 +232,20 @@ mod tests {
             ),
         ] {
             assert_eq!(Rate::read(text, Per::Million), Err(fault), "{text}");
+        }
+        for (text, units) in [
+            ("1.0000000000000002e-06", Ok(1_000_000_000_000)),
+            ("0.0000000000000000015", Ok(2)),
+            ("0.0000000000000000014", Ok(1)),
+            ("1e-400", Ok(0)),
+            ("0.000003", Ok(3_000_000_000_000)),
+            ("1.00000000000000000001", Ok(1_000_000_000_000_000_000)),
+            ("1.1000000000000000000000001", Err(RateFault::TooLarge)),
+            ("-0.00000000000000000001", Err(RateFault::Negative)),
+            ("x", Err(RateFault::NotANumber)),
+        ] {
+            let read = Rate::read_rounded(text, Per::One).map(Rate::units);
+            assert_eq!(read, units, "{text}");
         }
         assert_eq!(Rate::from_units(-1), None);
         assert_eq!(Rate::from_units(Rate::MAX.units() + 1), None);

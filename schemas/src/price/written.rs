@@ -166,10 +166,19 @@ impl WrittenTier {
     fn of(mut fields: Fields) -> Result<Self, String> {
         const ABOVE: &str = "above_input_tokens";
         let above = fields.take_as::<u64>(ABOVE)?;
-        Ok(Self {
+        let tier = Self {
             above_input_tokens: above.ok_or_else(|| format!("`{ABOVE}` is required"))?,
             rates: rates_of(fields, &[ABOVE])?,
-        })
+        };
+        // Where only the total is known, the length of the prompt is not.
+        let mut totals = tier
+            .rates
+            .iter()
+            .filter(|rate| rate.kind == RateKind::Total);
+        match totals.next() {
+            Some(total) => Err(format!("`{}` has no tiers", total.field)),
+            None => Ok(tier),
+        }
     }
 }
 

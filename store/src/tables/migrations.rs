@@ -58,6 +58,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(10, "0010_own_calls.sql"),
     migration!(11, "0011_inherited_threads.sql"),
     migration!(12, "0012_calls_seen_twice.sql"),
+    migration!(13, "0013_price_details.sql"),
     migration!(15, "0015_call_details.sql"),
 ];
 

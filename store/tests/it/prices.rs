@@ -1,6 +1,7 @@
 //! The price table: shipped rows, changes, and several processes over one database.
 
 use schemas::price::rate::{Per, Rate};
+use schemas::price::written::WrittenPrice;
 use schemas::price::{PriceKey, PriceRow, PriceTable, Rates};
 use store::prices::{CHANGED_ROWS_MAX, Prices};
 use store::testing::TestDatabase;
@@ -48,7 +49,16 @@ async fn what_is_written_is_read_back_to_the_last_digit() {
     finest.key.effective_from = Some(NOW_MS + 1);
     finest.rates.cached_input = None;
     finest.rates.total = Some(Rate::MAX);
-    for row in [row(odd, "999999.999999999999"), finest] {
+    let mut special = row("special", "1");
+    let written: WrittenPrice = serde_json::from_str(
+        r#"{"input_per_1m": 1, "output_per_1m": 2, "cache_write_per_1m": 1.25, "reasoning_per_1m": 0.000000000001,
+            "request": 0.01, "service_tiers": {"it's \"\\": 0.5, "priority": 2},
+            "tiers": [{"above_input_tokens": 200000, "input_per_1m": 2}]}"#,
+    )
+    .unwrap();
+    special.rates = written.row("special").unwrap().rates;
+    assert!(special.rates.special.is_some());
+    for row in [row(odd, "999999.999999999999"), finest, special] {
         let record = prices.put(&row).await.unwrap();
         assert_eq!(record.row, row);
         assert!(record.changed_at_ms.is_some());
@@ -178,4 +188,53 @@ async fn deleted_rows_that_hide_nothing_make_room_and_set_keys_are_never_refused
             "{model}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_row_of_a_former_version_has_the_rates_that_it_had() {
+    let (database, prices) = directory().await;
+    // Such versions write every column but `details`.
+    let sql = "INSERT INTO prices (model, is_prefix, effective_from, version, is_deleted, input, output, cached_input, \
+        total, changed_at) VALUES ('former', 0, 0, 1, 0, 0.000001, 0.000002, NULL, NULL, now64(3))";
+    database.run(sql).await.unwrap();
+    prices.refresh().await.unwrap();
+    let table = prices.current();
+    let rates = table.rates("former", NOW_MS).unwrap();
+    assert_eq!(rates.output.per(Per::Million).to_string(), "2");
+    assert_eq!(rates.special, None);
+}
+
+#[tokio::test]
+async fn the_longest_details_fit_into_a_statement() {
+    let (database, prices) = directory().await;
+    let kinds = [
+        "input",
+        "output",
+        "cached_input",
+        "cache_write",
+        "cache_write_1h",
+        "input_audio",
+        "output_audio",
+    ];
+    let tier = |above: u32| {
+        let rates = kinds.map(|kind| format!(r#""{kind}_per_1m": 0.123456789012"#));
+        format!(r#"{{"above_input_tokens": {above}, {}}}"#, rates.join(", "))
+    };
+    let tiers: Vec<String> = (1..=16).map(tier).collect();
+    let factors: Vec<String> = (0..16)
+        .map(|at| format!(r#""{}{at}": 0.123456"#, "'".repeat(60)))
+        .collect();
+    let json = format!(
+        r#"{{"input_per_1m": 1, "output_per_1m": 2, "tiers": [{}], "service_tiers": {{{}}}}}"#,
+        tiers.join(","),
+        factors.join(",")
+    );
+    let written: WrittenPrice = serde_json::from_str(&json).unwrap();
+    let rates = written.row("m").unwrap().rates;
+    let mut longest = row("m", "1");
+    longest.rates = rates.clone();
+    assert_eq!(prices.put(&longest).await.unwrap().row, longest);
+    let other = Prices::new((*database).clone()).unwrap();
+    other.refresh().await.unwrap();
+    assert_eq!(other.current().rates("m", NOW_MS), Some(&rates));
 }

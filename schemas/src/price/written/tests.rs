@@ -155,6 +155,10 @@ fn what_does_not_fit_in_tiers_is_named() {
         (r#""tiers": [{"above_input_tokens": 1, "colour": 1}]"#.to_owned(), "`tiers[0]`: unknown field `colour`"),
         (r#""tiers": [{"above_input_tokens": 1, "input_per_1m": -1}]"#.to_owned(), "`tiers[0].input_per_1m` must"),
         (r#""tiers": [{"above_input_tokens": 1, "input_per_1k": 1}]"#.to_owned(), "cannot stand together"),
+        (
+            r#""tiers": [{"above_input_tokens": 1, "total_per_1m": 1}]"#.to_owned(),
+            "`tiers[0]`: `total_per_1m` has no tiers",
+        ),
         (r#""service_tiers": {"batch": -0.5}"#.to_owned(), "`service_tiers.batch` has to be a number from 0"),
         (r#""service_tiers": {"batch": null}"#.to_owned(), "`service_tiers.batch` has to be a number from 0"),
         (r#""service_tiers": {"": 1}"#.to_owned(), "`service_tiers` has names"),

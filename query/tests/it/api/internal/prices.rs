@@ -109,6 +109,52 @@ async fn a_price_keeps_digits_that_a_float_would_lose() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn prices_of_every_kind_and_tier_come_back_in_both_units() {
+    let tier = Tier::new().await;
+    let admin = tier.token(Role::Admin, None).await;
+    let body = json!({
+        "input_per_1m": 3, "output_per_1m": 15, "cache_write_per_1m": 3.75, "cache_write_1h_per_1m": 6,
+        "input_audio_per_1m": 7, "input_image_per_1m": 8, "output_audio_per_1m": 9, "reasoning_per_1m": 10,
+        "request": 0.01, "service_tiers": {"batch": 0.5, "priority": 2},
+        "tiers": [{"above_input_tokens": 200000, "input_per_1m": 6, "cache_write_per_1m": 7.5}]
+    });
+    let (status, mut price) = put(&tier, &admin, "m", body).await;
+    assert_eq!(status, StatusCode::OK, "{price}");
+    price["changed_at"] = Value::Null;
+    let expected = json!({
+        "model": "m", "prefix": false, "effective_from": null, "origin": "changed", "changed_at": null,
+        "input_per_1k": 0.003, "output_per_1k": 0.015, "cached_input_per_1k": null, "total_per_1k": null,
+        "input_per_1m": 3, "output_per_1m": 15, "cached_input_per_1m": null, "total_per_1m": null,
+        "cache_write_per_1k": 0.00375, "cache_write_1h_per_1k": 0.006, "input_audio_per_1k": 0.007,
+        "input_image_per_1k": 0.008, "output_audio_per_1k": 0.009, "reasoning_per_1k": 0.01,
+        "cache_write_per_1m": 3.75, "cache_write_1h_per_1m": 6, "input_audio_per_1m": 7,
+        "input_image_per_1m": 8, "output_audio_per_1m": 9, "reasoning_per_1m": 10,
+        "request": 0.01, "service_tiers": {"batch": 0.5, "priority": 2},
+        "tiers": [{
+            "above_input_tokens": 200000, "input_per_1k": 0.006, "cache_write_per_1k": 0.0075,
+            "input_per_1m": 6, "cache_write_per_1m": 7.5
+        }]
+    });
+    assert_eq!(price, expected);
+    let (_, listed) = tier.get(&admin, &format!("{PRICES}?model=m")).await;
+    assert_eq!(listed["data"][0]["tiers"], expected["tiers"]);
+    // What is left out is gone.
+    let plain = json!({"input_per_1m": 3, "output_per_1m": 15});
+    let (_, price) = put(&tier, &admin, "m", plain).await;
+    assert_eq!(
+        (&price["tiers"], &price["request"]),
+        (&Value::Null, &Value::Null)
+    );
+    let (_, sonnet) = tier
+        .get(&admin, &format!("{PRICES}?model=claude-haiku-5-5"))
+        .await;
+    let sonnet = &sonnet["data"][0];
+    assert_eq!(sonnet["cache_write_per_1m"], 0.125);
+    assert_eq!(sonnet["tiers"][0]["above_input_tokens"], 100_000);
+    assert_eq!(sonnet["service_tiers"]["batch"], 0.5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_price_is_a_400_that_names_it() {
     let tier = Tier::new().await;
     let admin = tier.token(Role::Admin, None).await;
@@ -129,6 +175,14 @@ async fn what_is_no_price_is_a_400_that_names_it() {
         (
             json!({"input_per_1k": 1, "output_per_1k": 1, "colour": 1}),
             "colour",
+        ),
+        (
+            json!({"input_per_1k": 1, "output_per_1k": 1, "tiers": [{"above_input_tokens": 1, "input_per_1k": -1}]}),
+            "`tiers[0].input_per_1k` must not be negative",
+        ),
+        (
+            json!({"input_per_1k": 1, "output_per_1k": 1, "service_tiers": {"batch": 1e9}}),
+            "service_tiers.batch",
         ),
         (
             json!({"input_per_1k": 1, "output_per_1k": 1, "prefix": 1}),
