@@ -172,7 +172,7 @@ async fn receive<F: Format>(
 }
 
 /// The endpoint has no query parameters, so any parameter is a mistake.
-fn without_parameters(query: Option<&str>) -> Result<(), ApiError> {
+pub(crate) fn without_parameters(query: Option<&str>) -> Result<(), ApiError> {
     let names: Vec<&str> = query
         .into_iter()
         .flat_map(|query| query.split('&'))

@@ -1,5 +1,5 @@
-//! HTTP in, log out: takes batches of events at `POST /api/report`, and what OpenTelemetry exports at `/v1/traces` and
-//! `/v1/logs`, and keeps them in the event log.
+//! HTTP in, log out: takes batches of events at `POST /api/report`, what OpenTelemetry exports at `/v1/traces` and
+//! `/v1/logs`, and what Langfuse's SDKs send below `/api/public`, and keeps them in the event log.
 //!
 //! The path of a batch: the API key determines the project before the body is read ([`Authenticator`]); the body is
 //! read within its bounds and decompressed; every event is checked once and on its own; the accepted ones are appended
@@ -20,7 +20,8 @@
 //! It folds nothing, and knows no table and no consumer; between requests it keeps only hints, such as the apps of runs. It does not look for duplicates:
 //! the events' identities make them harmless later.
 //!
-//! Start reading at `intake.rs`, then `plan.rs`, which is the pure core; `otlp.rs` is the entry point for traces.
+//! Start reading at `intake.rs`, then `plan.rs`, which is the pure core; `otlp.rs` is the entry point for traces, `langfuse.rs`
+//! for Langfuse's SDKs.
 
 mod append;
 mod auth;
@@ -32,6 +33,7 @@ mod error;
 mod in_flight;
 mod inside;
 mod intake;
+mod langfuse;
 mod metrics;
 mod named_keys;
 mod otlp;
@@ -48,7 +50,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method};
-use axum::routing::post;
+use axum::routing::{any, post};
 use schemas::api_error::ApiError;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa::openapi::OpenApi;
@@ -70,12 +72,16 @@ pub use state::{Counts, IngestState};
 const PREFLIGHT_AGE: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Paths on which events are sent.
-const ROUTES: [&str; 7] = [
+const ROUTES: [&str; 11] = [
     "/api/report",
     "/v1/runs/ingest",
     "/v1/traces",
     "/v1/logs",
     "/api/public/otel/v1/traces",
+    "/api/public/ingestion",
+    "/api/public/scores",
+    "/api/public/projects",
+    "/api/public/health",
     otlp::grpc::TRACES,
     otlp::grpc::LOGS,
 ];
@@ -88,6 +94,8 @@ pub fn router(state: IngestState) -> Router {
     let router = router
         .route(otlp::grpc::TRACES, post(otlp::grpc::traces))
         .route(otlp::grpc::LOGS, post(otlp::grpc::logs));
+    // Langfuse's SDKs show the message of a 404; the paths of what is not kept are not part of the document either.
+    let router = router.route(langfuse::OTHERS, any(langfuse::not_kept));
     let router = match cors {
         Some(cors) => router.route_layer(cors),
         None => router,
@@ -127,6 +135,16 @@ fn routes() -> OpenApiRouter<IngestState> {
         routes!(otlp::langfuse_traces),
     ] {
         let methods = methods.fallback(report::method_not_allowed);
+        router = router.routes((schemas, paths, methods));
+    }
+    for (schemas, paths, methods) in [
+        routes!(langfuse::ingestion),
+        routes!(langfuse::scores),
+        routes!(langfuse::projects),
+        routes!(langfuse::health),
+    ] {
+        // What Langfuse serves there by another method.
+        let methods = methods.fallback(langfuse::not_kept);
         router = router.routes((schemas, paths, methods));
     }
     router

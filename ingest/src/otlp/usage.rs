@@ -100,6 +100,13 @@ impl<'a> Usage<'a> {
         }
     }
 
+    pub(crate) fn with_estimate(self, cost: Option<f64>) -> Self {
+        Self {
+            estimated_cost: cost.and_then(cost::rounded),
+            ..self
+        }
+    }
+
     /// The cost of the client as the settings have it.
     pub(crate) fn with_cost_by(mut self, rule: ClientCost) -> Self {
         if rule == ClientCost::ProvidedFirst && self.cost.is_none() {

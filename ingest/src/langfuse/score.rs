@@ -1,0 +1,111 @@
+//! A score as feedback on a run.
+//!
+//! The run is the observation's. A score that names a trace alone is feedback on a run with the trace's id: the older
+//! SDKs report one, and a trace of spans has a root, to which the processor moves the feedback (decision 0026).
+//!
+//! What users say with thumbs is a rating: 0 and 1, true and false, and words for good and bad. A value on any other
+//! scale is kept as a comment, as is what an evaluator of Langfuse's says.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use schemas::api_error::EventCode;
+use schemas::event::EventFault;
+use schemas::timestamp::to_text;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::observation::{fault, time_of};
+
+/// The id of a score that is no item of a batch, and its one event.
+pub(super) fn write_alone(
+    raw: &RawValue,
+    now_ms: i64,
+    out: &mut Vec<u8>,
+) -> (String, Result<usize, EventFault>) {
+    let score: Map<String, Value> = match serde_json::from_str(raw.get()) {
+        Ok(score) => score,
+        Err(_) => {
+            let fault = fault(EventCode::WrongType, "must be an object");
+            return (String::new(), Err(fault));
+        }
+    };
+    let id = score.get("id").and_then(Value::as_str);
+    let id = match id.filter(|id| !id.is_empty()) {
+        Some(id) => id.to_owned(),
+        None => {
+            let mut hasher = DefaultHasher::new();
+            (raw.get(), now_ms).hash(&mut hasher);
+            format!("{:016x}", hasher.finish())
+        }
+    };
+    (id, write(&score, now_ms, now_ms, out).map(|()| 1))
+}
+
+/// Appends the event of a score, followed by a comma. `sent_ms` is its time unless it has one.
+pub(super) fn write(
+    score: &Map<String, Value>,
+    sent_ms: i64,
+    now_ms: i64,
+    out: &mut Vec<u8>,
+) -> Result<(), EventFault> {
+    let text = |key: &str| {
+        let text = score.get(key).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty())
+    };
+    let Some(run_id) = text("observationId").or_else(|| text("traceId")) else {
+        let message = "names neither traceId nor observationId; scores of sessions and of runs of datasets are not kept";
+        return Err(fault(EventCode::MissingField, message));
+    };
+    let Some(name) = text("name") else {
+        return Err(fault(EventCode::MissingField, "name is required"));
+    };
+    let value = score.get("value").unwrap_or(&Value::Null);
+    if !(value.is_boolean() || value.is_number() || value.is_string()) {
+        let message = "value must be a number, a string or a boolean";
+        return Err(fault(EventCode::WrongType, message));
+    }
+    let time_ms = match text("timestamp") {
+        Some(text) => time_of(text, "timestamp", now_ms)?,
+        None => sent_ms,
+    };
+    let is_rating = text("dataType") != Some("CORRECTION") && text("source") != Some("EVAL");
+    let thumb = if is_rating { thumb(value) } else { Value::Null };
+    let written = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let comment = match text("comment") {
+        Some(comment) => format!("{name} = {written}: {comment}"),
+        None => format!("{name} = {written}"),
+    };
+    let mut feedback = json!({
+        "thumb": thumb, "comment": comment, "label": name, "value": value,
+    });
+    for key in ["id", "dataType", "source", "metadata"] {
+        if let Some(more) = score.get(key).filter(|more| !more.is_null()) {
+            feedback[key] = more.clone();
+        }
+    }
+    let event = json!({
+        "event": "feedback", "runId": run_id, "timestamp": to_text(time_ms), "feedback": feedback,
+    });
+    out.extend_from_slice(event.to_string().as_bytes());
+    out.push(b',');
+    Ok(())
+}
+
+/// The value as a thumb, if it is on the scale of one. Words are read with the feedback of other clients.
+fn thumb(value: &Value) -> Value {
+    match value {
+        Value::Bool(true) => "up".into(),
+        Value::Bool(false) => "down".into(),
+        Value::Number(number) => match number.as_f64() {
+            Some(1.0) => "up".into(),
+            Some(0.0 | -1.0) => "down".into(),
+            _ => Value::Null,
+        },
+        // A number in a text has an unknown scale too.
+        Value::String(text) if text.trim().parse::<f64>().is_err() => value.clone(),
+        _ => Value::Null,
+    }
+}
