@@ -49,9 +49,10 @@ function forBrowsers(node, browser) {
   for (const file of readdirSync(folder)) {
     if (["node.", "http-post.", "process-end."].some((start) => file.startsWith(start))) rmSync(join(folder, file));
   }
-  // Where Node's platform is still mentioned, a page could not load.
+  // Where a module of Node is still imported, a page could not load.
   for (const file of readdirSync(browser, { recursive: true, encoding: "utf8" })) {
-    if (/\.(js|d\.ts)$/.test(file) && /["']node:/.test(readFileSync(join(browser, file), "utf8"))) {
+    const imported = /\b(from|import|require)\b[\s(]*["']node:/;
+    if (/\.(js|d\.ts)$/.test(file) && imported.test(readFileSync(join(browser, file), "utf8"))) {
       throw new Error(`${file} of the browser's build needs Node`);
     }
   }

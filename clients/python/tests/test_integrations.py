@@ -17,6 +17,7 @@ from spindle_client.integrations.openai import observe as observe_openai
 from spindle_client.integrations.openai import usage
 
 MESSAGES = [{"role": "user", "content": "What is the weather in Paris?"}]
+HELLO = [{"role": "user", "content": "hello"}]
 FUNCTION = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
 CHAT_TOOLS = [{"type": "function", "function": FUNCTION}]
 FAIL = [{"role": "user", "content": "FAIL"}]
@@ -97,7 +98,7 @@ def test_a_chat_completion(ai, call):
     assert said.choices[0].message.content == stub.ANSWER
     events = call()
     assert_openai(events, MESSAGES, {"role": "assistant", "content": stub.ANSWER})
-    assert events[0]["metadata"] == {"temperature": 0.5} and events[0]["name"] == "openai.chat_start"
+    assert events[0]["metadata"]["temperature"] == 0.5 and events[0]["name"] == "openai.chat_start"
 
 
 def test_a_chat_completion_that_calls_a_tool(ai, call):
@@ -170,27 +171,27 @@ def test_a_failing_call(ai, call, streamed):
 
 def test_a_response(ai, call):
     assert ai.responses.create(model="gpt-4o-mini", input="hello").output_text == stub.ANSWER
-    assert_openai(call(), "hello", stub.ANSWER)
+    assert_openai(call(), HELLO, {"role": "assistant", "content": stub.ANSWER})
 
 
 def test_a_response_with_instructions_that_calls_a_tool(ai, call):
     tools = [{"type": "function", "strict": False, **FUNCTION}]
     ai.responses.create(model="gpt-4o-mini", input="hello", instructions="be brief", tools=tools)
     begin, end = call()
-    assert begin["input"] == {"instructions": "be brief", "input": "hello"}
-    assert end["output"][0]["arguments"] == stub.ARGUMENTS
+    assert begin["input"] == [{"role": "system", "content": "be brief"}, *HELLO]
+    assert end["output"] == {"role": "assistant", "content": None, "tool_calls": [CALL]}
 
 
 def test_a_streamed_response(ai, call):
     types = [event.type for event in ai.responses.create(model="gpt-4o-mini", input="hello", stream=True)]
     assert types[-1] == "response.completed"
-    assert_openai(call(), "hello", stub.ANSWER)
+    assert_openai(call(), HELLO, {"role": "assistant", "content": stub.ANSWER})
 
 
 def test_embeddings(ai, call):
     assert len(ai.embeddings.create(model="e-1", input=["a", "b"], encoding_format="float").data) == 2
     begin, end = call()
-    assert begin["input"] == ["a", "b"] and end["output"] == {"embeddings": 2}
+    assert begin["input"] == ["a", "b"] and end["output"] == {"vectors": 2, "dimensions": 2}
     assert (end["prompt_tokens"], end["completion_tokens"]) == (stub.PROMPT_TOKENS, 0)
 
 
@@ -246,7 +247,7 @@ def test_a_streamed_message(claude, call):
 def test_a_streamed_message_that_uses_a_tool(claude, call):
     list(claude.messages.create(**CLAUDE, tools=CLAUDE_TOOLS, stream=True))
     block = call()[1]["output"]["content"][0]
-    assert block == {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": stub.ARGUMENTS}
+    assert block == {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Paris"}}
 
 
 def test_the_message_stream(claude, call):

@@ -160,7 +160,7 @@ def test_runs_nest(client, reported):
     assert "parent_run_id" not in outermost["_start"]
     assert middle["_start"]["parent_run_id"] == outermost["_start"]["run_id"]
     assert innermost["_start"]["parent_run_id"] == middle["_start"]["run_id"]
-    assert outermost["_start"]["tags"] == ["v1"] and outermost["_start"]["metadata"] == {"build": 7}
+    assert outermost["_start"]["tags"] == ["v1"] and outermost["_start"]["metadata"]["build"] == 7
     assert all(run["_end"]["agent"] == "outer" for run in (outermost, middle, innermost))
 
 
@@ -231,7 +231,7 @@ def test_a_model_call_has_its_usage(client, reported):
         4,
         1,
     )
-    assert "reasoning_tokens" not in call and call["metadata"] == {"temperature": 0.5} and call["tags"] == ["warm"]
+    assert "reasoning_tokens" not in call and call["metadata"]["temperature"] == 0.5 and call["tags"] == ["warm"]
 
 
 def test_tags_user_and_thread_are_inherited(client, reported, collector):

@@ -27,6 +27,9 @@ export interface Message {
 /** Characters of a message or comment, below the server's limit for one event. */
 const TEXT_CHARS = 256 * 1024;
 
+/** Below the 30 seconds that Workers have after their response. */
+const RUNS_MS = 25_000;
+
 /**
  * Reports runs, messages and feedback, in the background and as well as it can.
  *
@@ -128,7 +131,7 @@ export class Spindle {
     else this.journal.write(name, id, fields);
   }
 
-  /** The run that new runs would belong to. In browsers it is known until the first `await`. */
+  /** The run that new runs would belong to. Where there is no `AsyncLocalStorage`, as in pages, it is known until the first `await`. */
   currentRun(): Run | undefined {
     const { run } = currentContext();
     return isRun(run) ? run : undefined;
@@ -158,6 +161,17 @@ export class Spindle {
   /** Resolves when what waits now was sent or dropped, true, or after `withinMs`, false. Without a bound it waits for both. */
   flush(withinMs?: number): Promise<boolean> {
     return this.reporter.flush(withinMs);
+  }
+
+  /**
+   * Waits until the runs that are open have ended, then flushes; all of it within `withinMs` (default 25,000).
+   *
+   * For `waitUntil` of a Worker whose response is a stream: the run of the stream ends after the response was returned.
+   */
+  async flushAfterRuns(withinMs = RUNS_MS): Promise<boolean> {
+    const end = Date.now() + withinMs;
+    await this.journal.idle(withinMs);
+    return this.flush(Math.max(0, end - Date.now()));
   }
 
   /** Flushes within `withinMs` (default: the time for the last flush), drops what is left, and takes nothing more. */

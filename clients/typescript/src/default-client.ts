@@ -64,5 +64,7 @@ export const withThread: Spindle["withThread"] = (...args) => defaultClient().wi
 export const stats: Spindle["stats"] = () => defaultClient().stats();
 /** See `Spindle.flush`. */
 export const flush: Spindle["flush"] = (...args) => defaultClient().flush(...args);
+/** See `Spindle.flushAfterRuns`. */
+export const flushAfterRuns: Spindle["flushAfterRuns"] = (...args) => defaultClient().flushAfterRuns(...args);
 /** See `Spindle.close`. */
 export const close: Spindle["close"] = (...args) => defaultClient().close(...args);

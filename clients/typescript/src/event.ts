@@ -6,10 +6,17 @@ import { cutText, type Json } from "./snapshot.js";
 /** What a run can be. */
 export type RunType = "agent" | "chain" | "tool" | "llm";
 
-/** Tokens of a model call, and the model that served it. Counts are whole numbers from 0. */
+/**
+ * What a model call used. Counts are whole numbers from 0.
+ *
+ * `promptTokens` and `completionTokens` include everything; the other tokens are parts of them, and no token is in two
+ * parts.
+ */
 export interface Usage {
   /** The model that answered, where it differs from the one that was asked. */
   model?: string | undefined;
+  /** The identifier that the provider gave to the response: runs of one response are counted once. */
+  responseId?: string | undefined;
   /** All tokens of the prompt, those from a cache among them. */
   promptTokens?: number | undefined;
   /** All tokens of the completion, reasoning tokens included. */
@@ -18,8 +25,28 @@ export interface Usage {
   totalTokens?: number | undefined;
   /** The part of `promptTokens` that was read from a cache. */
   cachedTokens?: number | undefined;
+  /** The part of `promptTokens` that was written to a cache of the default lifetime. */
+  cacheWriteTokens?: number | undefined;
+  /** The part of `promptTokens` that was written to a cache of one hour. */
+  cacheWrite1hTokens?: number | undefined;
+  /** The part of `promptTokens` that was audio. */
+  inputAudioTokens?: number | undefined;
+  /** The part of `promptTokens` that was images. */
+  inputImageTokens?: number | undefined;
   /** The part of `completionTokens` that was reasoning. */
   reasoningTokens?: number | undefined;
+  /** The part of `completionTokens` that was audio. */
+  outputAudioTokens?: number | undefined;
+  /** Requests that are billed beside tokens, such as searches. */
+  requests?: number | undefined;
+  /** `batch`, `flex`, `priority` and others; the standard tier needs no name. */
+  serviceTier?: string | undefined;
+  /** What the provider charged, USD. */
+  cost?: number | undefined;
+  /** What the call costs by a price list of the application, USD; it counts only where the server has no price. */
+  estimatedCost?: number | undefined;
+  /** Milliseconds until the first token; `Run.firstToken` measures it. */
+  ttftMs?: number | undefined;
 }
 
 /** An error as the server shows it. */
@@ -46,7 +73,18 @@ export interface Event {
   completion_tokens?: number | undefined;
   total_tokens?: number | undefined;
   cached_tokens?: number | undefined;
+  cache_write_tokens?: number | undefined;
+  cache_write_1h_tokens?: number | undefined;
+  input_audio_tokens?: number | undefined;
+  input_image_tokens?: number | undefined;
   reasoning_tokens?: number | undefined;
+  output_audio_tokens?: number | undefined;
+  requests?: number | undefined;
+  service_tier?: string | undefined;
+  cost?: number | undefined;
+  estimated_cost?: number | undefined;
+  ttft_ms?: number | undefined;
+  response_id?: string | undefined;
   error?: ReportedError | undefined;
   tags?: string[] | undefined;
   user_email?: string | undefined;
@@ -137,16 +175,40 @@ export function errorOf(thrown: unknown): ReportedError {
   }
 }
 
+/** What providers call the tier that has no price of its own. */
+const STANDARD_TIERS = new Set(["auto", "default", "standard", "standard_only"]);
+
 /** The fields of a usage, without what is no count. */
 export function usageFields(usage: Usage): Partial<Event> {
   return {
-    model: usage.model === undefined ? undefined : nameOf(usage.model, "") || undefined,
+    model: nameOf(usage.model, "") || undefined,
+    response_id: nameOf(usage.responseId, "") || undefined,
     prompt_tokens: countOf(usage.promptTokens),
     completion_tokens: countOf(usage.completionTokens),
     total_tokens: countOf(usage.totalTokens),
     cached_tokens: countOf(usage.cachedTokens),
+    cache_write_tokens: countOf(usage.cacheWriteTokens),
+    cache_write_1h_tokens: countOf(usage.cacheWrite1hTokens),
+    input_audio_tokens: countOf(usage.inputAudioTokens),
+    input_image_tokens: countOf(usage.inputImageTokens),
     reasoning_tokens: countOf(usage.reasoningTokens),
+    output_audio_tokens: countOf(usage.outputAudioTokens),
+    requests: countOf(usage.requests),
+    service_tier: tierOf(usage.serviceTier),
+    cost: amountOf(usage.cost),
+    estimated_cost: amountOf(usage.estimatedCost),
+    ttft_ms: countOf(usage.ttftMs),
   };
+}
+
+function tierOf(tier: unknown): string | undefined {
+  const name = nameOf(tier, "");
+  return name === "" || STANDARD_TIERS.has(name.toLowerCase()) ? undefined : name;
+}
+
+/** An amount of money from 0, or nothing. */
+function amountOf(value: unknown): number | undefined {
+  return typeof value === "number" && value >= 0 && Number.isFinite(value) ? value : undefined;
 }
 
 /** A whole number from 0, or nothing. */

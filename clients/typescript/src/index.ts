@@ -15,6 +15,7 @@ export {
   defaultClient,
   feedback,
   flush,
+  flushAfterRuns,
   llm,
   saved,
   start,
@@ -29,4 +30,5 @@ export type { RunType, Usage } from "./event.js";
 export type { Run, RunOptions } from "./run.js";
 export type { Options } from "./settings.js";
 export type { DropReason, Stats } from "./stats.js";
+export { VERSION } from "./version.js";
 export type { WrapperOptions } from "./wrapper.js";

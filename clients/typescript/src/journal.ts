@@ -11,10 +11,13 @@ const NUMBER_CHARS = 9;
 
 /** Makes events and hands them to the reporter. */
 export class Journal {
-  /** Every process and client has another. */
-  private readonly prefix = platform.randomId();
+  /** Every process and client has another. Made with the first event: Workers have no random numbers before a request. */
+  private prefix: string | undefined;
   private number = 0;
   private readonly appId: string | undefined;
+  /** Runs that have begun and not ended. */
+  private open = 0;
+  private readonly idlers = new Set<() => void>();
   /** Bytes that `keep` has copied since the last event. */
   private kept = 0;
 
@@ -23,6 +26,32 @@ export class Journal {
     private readonly reporter: Reporter,
   ) {
     this.appId = idOf(settings.appId);
+  }
+
+  /** A run has begun. */
+  opened(): void {
+    this.open++;
+  }
+
+  /** A run has ended. */
+  ended(): void {
+    this.open--;
+    if (this.open === 0) for (const wake of [...this.idlers]) wake();
+  }
+
+  /** Resolves when no run is open, or after a time. */
+  idle(withinMs: number): Promise<void> {
+    if (this.open === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.idlers.delete(done);
+        resolve();
+      };
+      // A caller waits for it, so it keeps the process alive.
+      const timer = setTimeout(done, withinMs);
+      this.idlers.add(done);
+    });
   }
 
   newRunId(): string {
@@ -37,6 +66,16 @@ export class Journal {
     return copy;
   }
 
+  /** A bounded copy of a value, for an event that is written later. Nothing where it cannot be read. */
+  copy(value: unknown): Json {
+    try {
+      return snapshot(value).value;
+    } catch (error) {
+      this.reporter.fault(error);
+      return undefined;
+    }
+  }
+
   /** Reports an event whose fields are made only if there is room for it. Never throws. */
   write(name: string, runId: string, fieldsOf: () => Partial<Event>): void {
     try {
@@ -46,6 +85,7 @@ export class Journal {
       const event = fields as Event;
       event.name = name;
       event.run_id = runId;
+      this.prefix ??= platform.randomId();
       event.event_id = `${this.prefix}-${(this.number++).toString(36).padStart(NUMBER_CHARS, "0")}`;
       event.timestamp = isoTime(Date.now());
       event.app_id = this.appId;

@@ -4,7 +4,7 @@ import type { Spindle } from "./client.js";
 import { defaultClient } from "./default-client.js";
 import type { RunType } from "./event.js";
 import { type Fields, fieldsOf, pick, textOf } from "./integrations/fields.js";
-import { messagesOf, nameOfSerialized, outputOf, usageOf } from "./integrations/langchain-message.js";
+import { messagesOf, nameOfSerialized, outputOf, plain, usageOf } from "./integrations/langchain-message.js";
 import type { Run, RunOptions } from "./run.js";
 
 /** How to report the runs of LangChain. */
@@ -88,6 +88,20 @@ export class SpindleHandler {
     this.beginModel(id, parent, prompts, { model, extra, tags, metadata, name });
   }
 
+  /** A piece of a streamed answer. */
+  handleLLMNewToken(
+    token: string,
+    _index: unknown,
+    id: string,
+    _parent?: string,
+    _tags?: string[],
+    about?: Fields,
+  ): void {
+    const { message } = fieldsOf(fieldsOf(about).chunk);
+    const calls = fieldsOf(message).tool_call_chunks;
+    if (token !== "" || (Array.isArray(calls) && calls.length > 0)) this.runs.get(id)?.firstToken();
+  }
+
   handleLLMEnd(output: unknown, id: string): void {
     this.finish(id, (run) => run.end(outputOf(output), usageOf(output)));
   }
@@ -108,12 +122,12 @@ export class SpindleHandler {
     name?: string,
   ): void {
     const type = runType === "agent" ? "agent" : "chain";
-    const options = { name: name ?? nameOfSerialized(chain), input: unwrapped(input, "input"), tags, metadata };
+    const options = { name: name ?? nameOfSerialized(chain), input: plain(unwrapped(input, "input")), tags, metadata };
     this.begin(type, id, parent, options);
   }
 
   handleChainEnd(output: unknown, id: string): void {
-    this.finish(id, (run) => run.end(unwrapped(output, "output")));
+    this.finish(id, (run) => run.end(plain(unwrapped(output, "output"))));
   }
 
   handleChainError(error: unknown, id: string): void {
@@ -133,7 +147,7 @@ export class SpindleHandler {
   }
 
   handleToolEnd(output: unknown, id: string): void {
-    this.finish(id, (run) => run.end(output));
+    this.finish(id, (run) => run.end(plain(output)));
   }
 
   handleToolError(error: unknown, id: string): void {
@@ -153,7 +167,7 @@ export class SpindleHandler {
   }
 
   handleRetrieverEnd(documents: unknown, id: string): void {
-    this.finish(id, (run) => run.end(documents));
+    this.finish(id, (run) => run.end(plain(documents)));
   }
 
   handleRetrieverError(error: unknown, id: string): void {
@@ -177,8 +191,10 @@ export class SpindleHandler {
     // The run of LangChain around this one if it is known here, else whatever is current in the application.
     const around = parent === undefined ? undefined : (this.runs.get(parent) ?? parent);
     const thread = textOf(options.metadata?.thread_id);
+    const metadata = own(options.metadata);
     const run = (spindle ?? defaultClient()).start(type, {
       ...options,
+      metadata,
       tags: options.tags?.filter((tag) => !INTERNAL_TAG.test(tag)),
       runId: id,
       parent: around,
@@ -205,6 +221,12 @@ export class SpindleHandler {
       run.end();
     }
   }
+}
+
+/** The metadata of the application, without that of LangChain. */
+function own(metadata: Fields | undefined): Fields | undefined {
+  if (metadata === undefined) return undefined;
+  return Object.fromEntries(Object.entries(metadata).filter(([key]) => !/^(ls_|lc_)/.test(key)));
 }
 
 /** LangChain puts what is no object into one, under this name. */

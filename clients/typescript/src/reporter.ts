@@ -77,12 +77,12 @@ export class Reporter implements Ending {
 
   /** A failure of the library itself: told, never thrown. */
   fault(error: unknown): void {
-    this.ledger.say(`a fault of the library (${error instanceof Error ? error.name : typeof error})`);
+    this.ledger.say("fault", `a fault of the library (${error instanceof Error ? error.name : typeof error})`);
   }
 
   /** A warning about the use of the library, as rare as the others. */
   tell(why: string): void {
-    this.ledger.say(why);
+    this.ledger.say("use", why);
   }
 
   stats(): Stats {
@@ -205,7 +205,7 @@ export class Reporter implements Ending {
         this.ledger.sent += batch.count;
         this.ledger.accepted += outcome.accepted;
         this.ledger.rejected += outcome.rejected;
-        if (outcome.reason !== undefined) this.ledger.say(`the server refused events (${outcome.reason})`);
+        if (outcome.reason !== undefined) this.ledger.say("rejected", `the server rejected events (${outcome.reason})`);
       } else if (signal.aborted) {
         this.ledger.drop("closed", batch.count, "the process ended before everything was sent");
       } else {
@@ -259,8 +259,13 @@ function textOf(event: Event): string | undefined {
 /** The longest time a timer knows: 24 days. */
 const TIMER_MOST_MS = 2 ** 31 - 1;
 
-/** A time that can be called off. It keeps the process alive, as requests do not: a caller waits for this flush. */
+/**
+ * A time that can be called off. In Node it keeps the process alive, as requests do not: a caller waits for this flush.
+ * Elsewhere a wait without a bound takes no timer, which would hold a Worker open.
+ */
 function timeout(ms: number): { promise: Promise<"late">; cancel(): void } {
+  if (ms === Number.POSITIVE_INFINITY && platform.staysOpen)
+    return { promise: new Promise(() => {}), cancel: () => {} };
   let timer: ReturnType<typeof setTimeout>;
   const promise = new Promise<"late">((resolve) => {
     timer = setTimeout(() => resolve("late"), Math.min(Math.max(ms, 0), TIMER_MOST_MS));

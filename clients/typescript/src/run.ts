@@ -3,6 +3,8 @@
 import { type Context, runIn } from "./context.js";
 import { type Event, errorOf, idOf, nameOf, type RunType, tagsOf, type Usage, usageFields, userOf } from "./event.js";
 import type { Journal } from "./journal.js";
+import type { Json } from "./snapshot.js";
+import { CLIENT_KEY, NAME } from "./version.js";
 
 /** What may be said about a run when it begins. */
 export interface RunOptions {
@@ -40,6 +42,10 @@ export class Run {
   readonly capturesOutput: boolean;
   private spent: Usage = {};
   private isOver = false;
+  private readonly asked: string | undefined;
+  /** What was added since the run began. */
+  private added: Record<string, Json> | undefined;
+  private readonly beganMs = now();
 
   /** Begins the run and reports that; use `Spindle.start`. */
   constructor(
@@ -60,18 +66,32 @@ export class Run {
     const thread = idOf(options.thread) ?? inherited.thread;
     const agent = type === "agent" ? this.name : inherited.agent;
     this.context = { run: this, agent, tags, user, thread };
+    journal.opened();
     const capturesInput = options.captureInput ?? journal.settings.captureInput;
+    this.asked = options.model === undefined ? undefined : nameOf(options.model, "") || undefined;
     journal.write(`${this.name}_start`, this.id, () => ({
       parent_run_id: this.parentId,
       type,
       input: capturesInput ? journal.keep(options.input) : undefined,
-      metadata: options.metadata === undefined ? undefined : journal.keep(options.metadata),
-      model: options.model === undefined ? undefined : nameOf(options.model, "") || undefined,
+      metadata: withClient(journal.keep(options.metadata), this.parentId === undefined),
+      model: this.asked,
       tags,
       user_email: user,
       agent,
       thread_id: thread,
     }));
+  }
+
+  /** Stores these keys with the run; keys of a second call replace equal keys of the first. */
+  metadata(keys: Record<string, unknown>): void {
+    if (this.isOver) return;
+    const kept = this.journal.copy(keys);
+    if (isObject(kept)) this.added = { ...this.added, ...kept };
+  }
+
+  /** Call it when the first token of a streamed answer is there: it sets `ttftMs`. Only the first call counts. */
+  firstToken(): void {
+    this.spent.ttftMs ??= Math.max(0, Math.round(now() - this.beganMs));
   }
 
   /** Says what a model call spent; may be called more than once, the latest word on each number counts. */
@@ -113,14 +133,36 @@ export class Run {
     this.isOver = true;
     const { journal } = this;
     this.usage(usage);
-    journal.write(`${this.name}_${phase}`, this.id, () => ({
-      type: this.type,
-      parent_run_id: this.parentId,
-      output: this.capturesOutput ? journal.keep(output) : undefined,
-      ...usageFields(this.spent),
-      ...more,
-    }));
+    journal.write(`${this.name}_${phase}`, this.id, () => {
+      const fields = usageFields(this.spent);
+      const isOther = fields.model !== undefined && this.asked !== undefined && fields.model !== this.asked;
+      return {
+        type: this.type,
+        parent_run_id: this.parentId,
+        metadata: isOther ? { ...this.added, requested_model: this.asked } : this.added,
+        output: this.capturesOutput ? journal.keep(output) : undefined,
+        ...fields,
+        ...more,
+      };
+    });
+    // After its last event: a caller that waits for this flushes next.
+    journal.ended();
   }
+}
+
+/** Milliseconds of a clock that is never set. */
+function now(): number {
+  return globalThis.performance?.now() ?? Date.now();
+}
+
+function isObject(value: Json): value is Record<string, Json> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The metadata of a run; without a parent it names this library and its version. */
+function withClient(metadata: Json, isRoot: boolean): Json {
+  if (!isRoot || (metadata !== undefined && !isObject(metadata))) return metadata;
+  return { [CLIENT_KEY]: NAME, ...metadata };
 }
 
 /** Whether a value is a run, also one of the same library loaded a second time. */

@@ -103,7 +103,7 @@ async function post(settings: Settings, endpoint: string, packed: Packed, haste:
     const work = settings.fetch ? postByFetch(settings.fetch, request) : platform.post(request);
     const { status, retryAfter, text } = await orAborted(work, abort.signal);
     if (status >= 200 && status < 300) return answered(text);
-    const why = status === 0 ? "the server redirects" : `the server answered ${status}`;
+    const why = status === 0 ? "the server redirects" : `the server answered ${status}${reasonOf(text)}`;
     return isWorthAnotherTry(status) ? { sent: false, why, retryAfterMs: msOf(retryAfter) } : { sent: false, why };
   } catch (error) {
     const why = isLate ? "the server did not answer in time" : `the server was not reached (${codeOf(error)})`;
@@ -112,6 +112,19 @@ async function post(settings: Settings, endpoint: string, packed: Packed, haste:
     clearTimeout(timer as number);
     haste.removeEventListener("abort", onHaste);
   }
+}
+
+/** What the server says is wrong, in its own words: with them a key that is refused can be mended. */
+function reasonOf(text: string): string {
+  try {
+    const { error, message } = JSON.parse(text) as Record<string, unknown>;
+    if (typeof error === "string" && typeof message === "string") {
+      return ` (${error.slice(0, 64)}: ${message.slice(0, 256)})`;
+    }
+  } catch {
+    // No JSON, or nothing that has fields.
+  }
+  return "";
 }
 
 function isWorthAnotherTry(status: number): boolean {
@@ -140,8 +153,10 @@ function answered(text: string): Outcome {
   try {
     const { accepted, rejected, errors } = JSON.parse(text) as Record<string, unknown>;
     if (typeof accepted === "number" && typeof rejected === "number") {
-      const code = (errors as { code?: unknown }[] | undefined)?.[0]?.code;
-      return { sent: true, accepted, rejected, reason: typeof code === "string" ? code.slice(0, 64) : undefined };
+      const { code, message } = (errors as Record<string, unknown>[] | undefined)?.[0] ?? {};
+      const said = [code, message].filter((part) => typeof part === "string" && part !== "") as string[];
+      const reason = said.map((part) => part.slice(0, 256)).join(": ");
+      return { sent: true, accepted, rejected, reason: reason || undefined };
     }
   } catch {
     // No JSON, or nothing that has fields.

@@ -25,10 +25,13 @@ export interface Stats {
   retries: number;
 }
 
-/** No news more often than this, milliseconds. */
+/** No news of one kind more often than this, milliseconds. */
 const WARNING_INTERVAL_MS = 60_000;
 
-/** Counts, and says at most once a minute that something was lost. */
+/** What a warning is about: a reason why events are lost, or something else. */
+export type Trouble = DropReason | "rejected" | "fault" | "use";
+
+/** Counts, and says each kind of trouble at once and then at most once a minute. */
 export class Ledger {
   queued = 0;
   sent = 0;
@@ -36,25 +39,25 @@ export class Ledger {
   rejected = 0;
   retries = 0;
   readonly dropped: Record<DropReason, number> = { queue_full: 0, too_large: 0, failed: 0, closed: 0 };
-  private warnedAt = Number.NEGATIVE_INFINITY;
+  private readonly warnedAt = new Map<Trouble, number>();
 
   constructor(private readonly warn: (message: string) => void) {}
 
   /** Counts losses. `why` names no address, no key and no content. */
   drop(reason: DropReason, count: number, why?: string): void {
     this.dropped[reason] += count;
-    this.say(why ?? reason);
+    this.say(reason, why ?? reason);
   }
 
-  /** A warning, unless there was one less than a minute ago. Clocks may be set back. */
-  say(why: string): void {
+  /** A warning, unless there was one of its kind less than a minute ago. Clocks may be set back. */
+  say(kind: Trouble, why: string): void {
     const now = Date.now();
-    if (Math.abs(now - this.warnedAt) < WARNING_INTERVAL_MS) return;
-    this.warnedAt = now;
+    if (Math.abs(now - (this.warnedAt.get(kind) ?? Number.NEGATIVE_INFINITY)) < WARNING_INTERVAL_MS) return;
+    this.warnedAt.set(kind, now);
     const { queue_full, too_large, failed, closed } = this.dropped;
     const numbers = `queue_full ${queue_full}, too_large ${too_large}, failed ${failed}, closed ${closed}`;
     try {
-      this.warn(`spindle: ${why}; events dropped so far: ${numbers}; refused by the server: ${this.rejected}`);
+      this.warn(`spindle: ${why}; events dropped so far: ${numbers}; rejected by the server: ${this.rejected}`);
     } catch {
       // A logger that fails is none of the application's troubles.
     }

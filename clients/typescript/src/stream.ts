@@ -5,7 +5,8 @@ import { BOUNDS, cutText, type Json, snapshot } from "./snapshot.js";
 
 /** Gathers the pieces of a stream and ends the run with them. Its methods may throw; followers catch that. */
 export interface Collector {
-  add(piece: unknown): void;
+  /** Takes a piece; whether it holds something that a model said. */
+  add(piece: unknown): boolean;
   /** Ends the run: with the error, if there is one. */
   finish(run: Run, failure?: { error: unknown }): void;
 }
@@ -21,8 +22,12 @@ export class Pieces implements Collector {
   /** `keeps` says whether anybody will want to see them. */
   constructor(private readonly keeps: boolean) {}
 
-  add(piece: unknown): void {
-    if (!this.keeps) return;
+  add(piece: unknown): boolean {
+    if (this.keeps) this.gather(piece);
+    return true;
+  }
+
+  private gather(piece: unknown): void {
     this.count++;
     if (piece instanceof Uint8Array) {
       this.bytes += piece.byteLength;
@@ -69,7 +74,7 @@ class Guard {
   add(piece: unknown): void {
     if (this.isOver) return;
     try {
-      this.collector.add(piece);
+      if (this.collector.add(piece) && this.run.type === "llm") this.run.firstToken();
     } catch {
       // A piece that cannot be read is left out.
     }

@@ -25,8 +25,9 @@ from .scope import CURRENT, Setting
 from .settings import Settings
 from .stats import Dropped, Stats
 from .step import Step, Steps
+from .version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "Client",
     "Dropped",

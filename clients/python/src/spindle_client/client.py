@@ -16,6 +16,7 @@ from .run import EVENT_BYTES, NOTHING, Run, RunType, new_id
 from .settings import resolve
 from .stats import Dropped, Stats
 from .step import Steps
+from .version import ROOT_METADATA
 from .worker import Worker
 
 
@@ -80,6 +81,8 @@ class Client:
             if self.enabled:
                 if tags:
                     run.tags(*tags)
+                if around.run is None:
+                    metadata = {**ROOT_METADATA, **metadata} if metadata else ROOT_METADATA
                 if metadata:
                     run.metadata(**metadata)
                 if model:

@@ -14,6 +14,8 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any
 from urllib.parse import urlsplit
 
+from .version import NAME
+
 # The sending thread must import nothing: a fork in the middle of an import leaves the child a lock that stays taken.
 "a".encode("idna")
 
@@ -74,7 +76,7 @@ class Connection:
         self._host = parts.hostname or "127.0.0.1"
         self._port = parts.port
         self._path = parts.path.rstrip("/") + "/api/report"
-        self._headers = {"Content-Type": "application/json", "User-Agent": "spindle-client-python/0.1.0"}
+        self._headers = {"Content-Type": "application/json", "User-Agent": NAME}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._open: HTTPConnection | None = None

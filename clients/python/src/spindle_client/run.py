@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Iterable
@@ -19,6 +20,8 @@ NOTHING: Any = object()
 COUNT_MOST = 1 << 53
 """Tokens the server can count."""
 MESSAGE_CHARS = 8_000
+STANDARD_TIERS = frozenset(("", "auto", "default", "standard", "standard_only"))
+"""What providers call the tier that has no price of its own."""
 
 _random = random.Random(os.urandom(32))
 _bits = _random.getrandbits
@@ -145,8 +148,12 @@ class Run(Scope):
 
     def metadata(self, **keys: Any) -> None:
         """Stores these keys with the run; keys of a second call replace equal keys of the first."""
-        if keys:
-            self._set("metadata", keys)
+        if keys and not self._is_ended:
+            try:
+                before = capture.thaw(self._fields.get("metadata"), self._client.value_bytes)
+                self._set("metadata", {**before, **keys} if isinstance(before, dict) else keys)
+            except Exception as error:
+                self._client.fault(error)
 
     def tags(self, *tags: str) -> None:
         """Adds tags."""
@@ -157,6 +164,22 @@ class Run(Scope):
         except Exception as error:
             self._client.fault(error)
 
+    @property
+    def response_id(self) -> str | None:
+        """The identifier that the provider gave to the response: runs of one response are counted once."""
+        response_id: str | None = self._fields.get("response_id")
+        return response_id
+
+    @response_id.setter
+    def response_id(self, response_id: str | None) -> None:
+        if isinstance(response_id, str) and response_id and not self._is_ended:
+            self._fields["response_id"] = bounded(response_id)
+
+    def first_token(self) -> None:
+        """Call it when the first token of a streamed answer is there: it sets `ttft_ms`. Only the first call counts."""
+        if "ttft_ms" not in self._fields and not self._is_ended:
+            self._fields["ttft_ms"] = max(0, round((monotonic() - self._before_s) * 1000))
+
     def usage(
         self,
         prompt_tokens: int | None = None,
@@ -164,17 +187,55 @@ class Run(Scope):
         total_tokens: int | None = None,
         cached_tokens: int | None = None,
         reasoning_tokens: int | None = None,
+        *,
+        cache_write_tokens: int | None = None,
+        cache_write_1h_tokens: int | None = None,
+        input_audio_tokens: int | None = None,
+        input_image_tokens: int | None = None,
+        output_audio_tokens: int | None = None,
+        requests: int | None = None,
+        service_tier: str | None = None,
+        cost: float | None = None,
+        estimated_cost: float | None = None,
+        ttft_ms: float | None = None,
     ) -> None:
-        """What a model call used. Cached tokens are part of the prompt's, reasoning tokens part of the completion's."""
+        """What a model call used.
+
+        `prompt_tokens` and `completion_tokens` include everything. The other tokens are parts of them, and no token is
+        in two parts: `cached_tokens` were read from a cache, `cache_write_tokens` and `cache_write_1h_tokens` written
+        to one of the default lifetime and of one hour, `input_audio_tokens` and `input_image_tokens` are further parts
+        of the prompt, `reasoning_tokens` and `output_audio_tokens` of the completion. `requests` are billed beside
+        tokens, such as searches. `cost` is what the provider charged, USD; `estimated_cost` counts only for models
+        without a price on the server. A second call replaces what it names.
+        """
+        if self._is_ended:
+            return
+        fields = self._fields
         for name, count in (
             ("prompt_tokens", prompt_tokens),
             ("completion_tokens", completion_tokens),
             ("total_tokens", total_tokens),
             ("cached_tokens", cached_tokens),
             ("reasoning_tokens", reasoning_tokens),
+            ("cache_write_tokens", cache_write_tokens),
+            ("cache_write_1h_tokens", cache_write_1h_tokens),
+            ("input_audio_tokens", input_audio_tokens),
+            ("input_image_tokens", input_image_tokens),
+            ("output_audio_tokens", output_audio_tokens),
+            ("requests", requests),
         ):
-            if type(count) is int and 0 <= count <= COUNT_MOST and not self._is_ended:
-                self._fields[name] = count
+            if type(count) is int and 0 <= count <= COUNT_MOST:
+                fields[name] = count
+        try:
+            if isinstance(service_tier, str) and service_tier.lower() not in STANDARD_TIERS:
+                fields["service_tier"] = bounded(service_tier)
+            for name, number in (("cost", cost), ("estimated_cost", estimated_cost), ("ttft_ms", ttft_ms)):
+                if number is not None and not isinstance(number, (bool, str)):
+                    value = float(number)
+                    if math.isfinite(value) and value >= 0:
+                        fields[name] = round(value) if name == "ttft_ms" else value
+        except Exception as error:
+            self._client.fault(error)
 
     @property
     def is_ended(self) -> bool:

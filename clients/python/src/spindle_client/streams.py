@@ -79,6 +79,8 @@ def stream(run: Run, source: Generator[Any, Any, Any], parts: Parts) -> Generato
         while True:
             with inside:
                 item = source.send(sent) if thrown is None else source.throw(thrown)
+            if run.type == "llm":
+                run.first_token()
             parts.add(item)
             sent, thrown = None, None
             try:
@@ -110,6 +112,8 @@ async def astream(run: Run, source: AsyncGenerator[Any, Any], parts: Parts) -> A
         while True:
             with inside:
                 item = await (source.asend(sent) if thrown is None else source.athrow(thrown))
+            if run.type == "llm":
+                run.first_token()
             parts.add(item)
             sent, thrown = None, None
             try:

@@ -4,19 +4,22 @@ import type { Usage } from "../event.js";
 import type { Run } from "../run.js";
 import { BOUNDS } from "../snapshot.js";
 import type { Collector } from "../stream.js";
-import { type Fields, fieldsOf, numberOf, pick, sumOf, textOf } from "./fields.js";
+import { countOf, type Fields, fieldsOf, numberOf, pick, textOf, textOrBlocks } from "./fields.js";
 import type { Method } from "./observe.js";
+import { finished } from "./openai-usage.js";
 
-/** Parameters worth seeing beside the run. */
+/** Parameters worth seeing beside the run. Also in the Python client; `clients/fixtures` has what both report. */
 const PARAMETERS = [
   "max_tokens",
   "temperature",
   "top_p",
   "top_k",
   "stop_sequences",
-  "tool_choice",
   "thinking",
+  "tools",
+  "tool_choice",
   "service_tier",
+  "stream",
 ] as const;
 
 /** `messages.create`, which `messages.stream` calls too. */
@@ -24,44 +27,72 @@ export const messageMethod: Method = {
   begin: (parameters) => ({
     name: "anthropic.messages",
     model: textOf(parameters.model),
-    input: pick(parameters, ["system", "messages", "tools"]),
+    input: inputOf(parameters),
     metadata: pick(parameters, PARAMETERS),
   }),
   shape: () => ({
     finish(run, value) {
       const answer = fieldsOf(value);
-      run.end(pick(answer, ["role", "content", "stop_reason"]), usageOf(textOf(answer.model), fieldsOf(answer.usage)));
+      finished(run, answer.stop_reason);
+      run.end(outputOf(answer.content), usageOf(answer));
     },
     collector: () => new MessageEvents(),
   }),
 };
 
+/** The system prompt is a message like any other. */
+function inputOf({ system, messages }: Fields): unknown {
+  if (system === undefined || system === null || !Array.isArray(messages)) return messages;
+  return [{ role: "system", content: system }, ...messages];
+}
+
+function outputOf(content: unknown): unknown {
+  return Array.isArray(content) ? { role: "assistant", content: textOrBlocks(content) } : undefined;
+}
+
 /** Input tokens of Anthropic are only those that no cache was asked for; the prompt is all of them. */
-function usageOf(model: string | undefined, usage: Fields): Usage {
+function usageOf(answer: Fields): Usage {
+  const usage = fieldsOf(answer.usage);
+  const about: Usage = { model: textOf(answer.model), responseId: textOf(answer.id) };
+  const fresh = countOf(usage.input_tokens);
+  if (fresh === undefined) return about;
+  const read = countOf(usage.cache_read_input_tokens);
+  // By lifetime where the provider says it; what it does not divide has the default one.
+  const lifetimes = fieldsOf(usage.cache_creation);
+  const hour = countOf(lifetimes.ephemeral_1h_input_tokens);
+  const divided = (countOf(lifetimes.ephemeral_5m_input_tokens) ?? 0) + (hour ?? 0);
+  const created = countOf(usage.cache_creation_input_tokens);
+  const written = Math.max(created ?? 0, divided);
+  const isWritten = created !== undefined || (usage.cache_creation ?? null) !== null;
+  const promptTokens = fresh + written + (read ?? 0);
+  const completionTokens = countOf(usage.output_tokens);
   return {
-    model,
-    promptTokens: sumOf(usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens),
-    completionTokens: numberOf(usage.output_tokens),
-    cachedTokens: numberOf(usage.cache_read_input_tokens),
+    ...about,
+    promptTokens,
+    completionTokens,
+    totalTokens: promptTokens + (completionTokens ?? 0),
+    cachedTokens: read,
+    cacheWriteTokens: isWritten ? written - (hour ?? 0) : undefined,
+    cacheWrite1hTokens: hour,
+    reasoningTokens: countOf(fieldsOf(usage.output_tokens_details).thinking_tokens),
+    requests: countOf(fieldsOf(usage.server_tool_use).web_search_requests),
+    serviceTier: usage.speed === "fast" ? "fast" : textOf(usage.service_tier),
   };
 }
 
 /** Events of a streamed message, put together again. */
 class MessageEvents implements Collector {
-  private model: string | undefined;
+  private answer: Fields = {};
   private usage: Fields = {};
-  private role = "assistant";
   private stopReason: unknown;
   private readonly blocks = new Map<number, Fields>();
   private chars = 0;
 
-  add(piece: unknown): void {
+  add(piece: unknown): boolean {
     const event = fieldsOf(piece);
     if (event.type === "message_start") {
-      const message = fieldsOf(event.message);
-      this.model = textOf(message.model);
-      this.role = textOf(message.role) ?? this.role;
-      this.addUsage(message.usage);
+      this.answer = pick(fieldsOf(event.message), ["model", "id"]) ?? {};
+      this.addUsage(fieldsOf(event.message).usage);
     } else if (event.type === "content_block_start") {
       const block = { ...fieldsOf(event.content_block) };
       if (this.blocks.size < BOUNDS.items) this.blocks.set(numberOf(event.index) ?? 0, block);
@@ -72,12 +103,13 @@ class MessageEvents implements Collector {
       this.stopReason = fieldsOf(event.delta).stop_reason ?? this.stopReason;
       this.addUsage(event.usage);
     }
+    return event.type === "content_block_delta";
   }
 
-  /** Numbers come at the beginning and again, larger, at the end; some only once. */
+  /** Sums so far, at the beginning and again at the end; some come only once. */
   private addUsage(usage: unknown): void {
     for (const [name, value] of Object.entries(fieldsOf(usage))) {
-      if (typeof value === "number") this.usage[name] = value;
+      if (value !== undefined && value !== null) this.usage[name] = value;
     }
   }
 
@@ -97,8 +129,9 @@ class MessageEvents implements Collector {
 
   finish(run: Run, failure?: { error: unknown }): void {
     const content = [...this.blocks.values()].map(whole);
-    const output = content.length === 0 ? undefined : { role: this.role, content, stop_reason: this.stopReason };
-    const usage = usageOf(this.model, this.usage);
+    finished(run, this.stopReason);
+    const output = content.length === 0 ? undefined : outputOf(content);
+    const usage = usageOf({ ...this.answer, usage: this.usage });
     if (failure) run.fail(failure.error, output, usage);
     else run.end(output, usage);
   }

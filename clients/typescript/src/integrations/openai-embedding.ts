@@ -1,7 +1,7 @@
 /** Embeddings: the texts and what they cost; of the vectors only how many and how long. */
 
 import { Pieces } from "../stream.js";
-import { fieldsOf, numberOf, pick, textOf } from "./fields.js";
+import { countOf, fieldsOf, pick, textOf } from "./fields.js";
 import type { Method } from "./observe.js";
 
 /** `embeddings.create`. */
@@ -22,10 +22,10 @@ export const embeddingMethod: Method = {
         { vectors: vectors.length, dimensions: Array.isArray(first) ? first.length : undefined },
         {
           model: textOf(answer.model),
-          promptTokens: numberOf(usage.prompt_tokens),
+          promptTokens: countOf(usage.prompt_tokens),
           // There is no completion; without its count the call would have no price.
-          completionTokens: numberOf(usage.prompt_tokens) === undefined ? undefined : 0,
-          totalTokens: numberOf(usage.total_tokens),
+          completionTokens: countOf(usage.prompt_tokens) === undefined ? undefined : 0,
+          totalTokens: countOf(usage.total_tokens),
         },
       );
     },

@@ -4,26 +4,17 @@ import type { Usage } from "../event.js";
 import type { Run } from "../run.js";
 import { BOUNDS } from "../snapshot.js";
 import type { Collector } from "../stream.js";
-import { type Fields, fieldsOf, numberOf, pick, textOf } from "./fields.js";
+import { type Fields, fieldsOf, listOf, pick, textOf } from "./fields.js";
 import type { Method } from "./observe.js";
-
-/** Parameters worth seeing beside the run. */
-const PARAMETERS = [
-  "temperature",
-  "top_p",
-  "max_output_tokens",
-  "tool_choice",
-  "reasoning",
-  "previous_response_id",
-  "service_tier",
-] as const;
+import { finished, PARAMETERS, usageOf } from "./openai-usage.js";
+import { answerMessage, answerRequests, requestMessages } from "./response-messages.js";
 
 /** `responses.create`. */
 export const responseMethod: Method = {
   begin: (parameters) => ({
     name: "openai.responses",
     model: textOf(parameters.model),
-    input: pick(parameters, ["instructions", "input", "tools"]),
+    input: requestMessages(parameters.instructions, parameters.input),
     metadata: pick(parameters, PARAMETERS),
   }),
   shape: () => ({
@@ -32,28 +23,17 @@ export const responseMethod: Method = {
   }),
 };
 
-/** Input tokens include cached tokens, and output tokens include reasoning tokens. */
-function usageOf(response: Fields): Usage {
-  const usage = fieldsOf(response.usage);
-  return {
-    model: textOf(response.model),
-    promptTokens: numberOf(usage.input_tokens),
-    completionTokens: numberOf(usage.output_tokens),
-    totalTokens: numberOf(usage.total_tokens),
-    cachedTokens: numberOf(fieldsOf(usage.input_tokens_details).cached_tokens),
-    reasoningTokens: numberOf(fieldsOf(usage.output_tokens_details).reasoning_tokens),
-  };
-}
-
 /** A response may say by itself that it failed. */
-function finish(run: Run, response: Fields, output: unknown): void {
-  const shown = output ?? response.output;
-  if (response.status === "failed") {
-    const { code, message } = fieldsOf(response.error);
-    run.fail({ name: code ?? "failed", message: message ?? "the response failed" }, shown, usageOf(response));
-  } else {
-    run.end(shown, usageOf(response));
-  }
+function finish(run: Run, response: Fields, text: string | undefined, failure?: { error: unknown }): void {
+  const { output, status, error } = response;
+  const usage: Usage = { ...usageOf(response), requests: answerRequests(output) };
+  const shown = listOf(output).length > 0 ? answerMessage(output) : text && { role: "assistant", content: text };
+  if (status !== "in_progress") finished(run, fieldsOf(response.incomplete_details).reason ?? status);
+  if (failure) run.fail(failure.error, shown, usage);
+  else if (status === "failed") {
+    const { code, message } = fieldsOf(error);
+    run.fail({ name: code ?? "failed", message: message ?? "the response failed" }, shown, usage);
+  } else run.end(shown, usage);
 }
 
 /** Events of a streamed response. */
@@ -61,18 +41,16 @@ class ResponseEvents implements Collector {
   private response: Fields = {};
   private text = "";
 
-  add(piece: unknown): void {
-    const event = fieldsOf(piece);
+  add(piece: unknown): boolean {
+    const { response, type, delta } = fieldsOf(piece);
     // Sent at the beginning, and whole at the end: completed, incomplete or failed.
-    if (event.response !== undefined) this.response = fieldsOf(event.response);
-    const isText = event.type === "response.output_text.delta" && typeof event.delta === "string";
-    if (isText && this.text.length <= BOUNDS.chars) this.text += event.delta;
+    if (response !== undefined) this.response = fieldsOf(response);
+    const isText = type === "response.output_text.delta" && typeof delta === "string";
+    if (isText && this.text.length <= BOUNDS.chars) this.text += delta;
+    return typeof type === "string" && type.endsWith(".delta");
   }
 
   finish(run: Run, failure?: { error: unknown }): void {
-    const { output } = this.response;
-    const shown = Array.isArray(output) && output.length > 0 ? output : this.text || undefined;
-    if (failure) run.fail(failure.error, shown, usageOf(this.response));
-    else finish(run, this.response, shown);
+    finish(run, this.response, this.text || undefined, failure);
   }
 }

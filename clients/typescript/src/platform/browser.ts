@@ -1,4 +1,9 @@
-/** Browsers and whatever else has `fetch` but is not Node: the current run is known until the first `await`. */
+/**
+ * Browsers, Workers and whatever else has `fetch` but is not Node.
+ *
+ * The current run follows `await` where the runtime offers `AsyncLocalStorage`; elsewhere it is known until the first
+ * `await`, and never the wrong one.
+ */
 
 import { postByFetch } from "./fetch-post.js";
 import type { ContextStore, Ending, Platform } from "./surface.js";
@@ -25,6 +30,37 @@ class SynchronousStore<T> implements ContextStore<T> {
   }
 }
 
+type Storage = new () => { run<R>(value: unknown, fn: () => R): R; getStore(): unknown };
+
+/**
+ * The `AsyncLocalStorage` of runtimes at the edge: a global of theirs, or a module that they lend without an import, as
+ * Cloudflare's does with the flag `nodejs_compat`. Pages have none, also where a bundler gave them a `process`.
+ */
+function storageOfRuntime(): Storage | undefined {
+  const runtime = globalThis as {
+    AsyncLocalStorage?: Storage;
+    process?: { getBuiltinModule?: (name: string) => { AsyncLocalStorage?: Storage } | undefined };
+  };
+  if (isPage()) return undefined;
+  if (typeof runtime.AsyncLocalStorage === "function") return runtime.AsyncLocalStorage;
+  try {
+    return runtime.process?.getBuiltinModule?.("node:async_hooks")?.AsyncLocalStorage;
+  } catch {
+    return undefined;
+  }
+}
+
+function contextStore<T>(): ContextStore<T> {
+  const Storage = storageOfRuntime();
+  if (Storage === undefined) return new SynchronousStore();
+  const storage = new Storage();
+  return { run: (value, fn) => storage.run(value, fn), current: () => storage.getStore() as T | undefined };
+}
+
+function isPage(): boolean {
+  return (globalThis as { document?: unknown }).document !== undefined;
+}
+
 /** Outside of secure pages there is no `randomUUID`. */
 function randomId(): string {
   const crypto = globalThis.crypto;
@@ -41,7 +77,7 @@ function randomId(): string {
 /** A page that is hidden may never be shown again, and on phones no other event follows. */
 function watchEnd(ending: Ending): () => void {
   const page = globalThis as Partial<Window & typeof globalThis>;
-  if (typeof page.addEventListener !== "function") return () => {};
+  if (typeof page.addEventListener !== "function" || !isPage()) return () => {};
   const onHide = () => ending.flushBeforeHidden();
   const onVisibility = () => {
     if (page.document?.visibilityState === "hidden") onHide();
@@ -67,7 +103,7 @@ export const platform: Platform = {
     const environment = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env;
     return environment?.[name];
   },
-  contextStore: () => new SynchronousStore(),
+  contextStore,
   randomId,
   byteLength: (text) => encoder.encode(text).length,
   post: (post) => postByFetch(globalThis.fetch, post),
@@ -78,6 +114,9 @@ export const platform: Platform = {
     if (typeof timer === "object") (timer as { unref?: () => void }).unref?.();
     return timer;
   },
-  keepaliveBytes: KEEPALIVE_BYTES,
+  staysOpen: true,
+  get keepaliveBytes() {
+    return isPage() ? KEEPALIVE_BYTES : 0;
+  },
   watchEnd,
 };

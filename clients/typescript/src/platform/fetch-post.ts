@@ -10,7 +10,8 @@ export async function postByFetch(fetch: typeof globalThis.fetch, post: Post): P
     headers,
     body: body as BodyInit,
     signal,
-    keepalive,
+    // Workers reject what only pages have.
+    ...(keepalive ? { keepalive } : {}),
     // A redirected POST becomes a GET, and the key is not for other hosts.
     redirect: "manual",
   });

@@ -2,6 +2,7 @@
 
 import { Agent as PlainAgent, request as plainRequest } from "node:http";
 import { Agent as SecureAgent, request as secureRequest } from "node:https";
+import { NAME } from "../version.js";
 import { ANSWER_CHARS, type Answer, type Post } from "./surface.js";
 
 const plainAgent = new PlainAgent({ keepAlive: true });
@@ -25,7 +26,7 @@ function attempt({ endpoint, headers, body, signal }: Post): Promise<Answer> {
     const isSecure = endpoint.startsWith("https:");
     const request = (isSecure ? secureRequest : plainRequest)(endpoint, {
       method: "POST",
-      headers: { ...headers, "Content-Length": Buffer.byteLength(body) },
+      headers: { "User-Agent": NAME, ...headers, "Content-Length": Buffer.byteLength(body) },
       agent: isSecure ? secureAgent : plainAgent,
       signal,
     });

@@ -20,6 +20,7 @@ export const platform: Platform = {
   // Events repeat themselves so much that the quickest way makes them small.
   gzip: (text) => promisify(gzip)(text, { level: constants.Z_BEST_SPEED }),
   timer: (fn, ms) => setTimeout(fn, ms).unref(),
+  staysOpen: false,
   keepaliveBytes: 0,
   watchEnd,
 };

@@ -67,6 +67,8 @@ export interface Platform {
   gzip(text: string): Promise<Uint8Array | undefined>;
   /** A timer that does not keep the process alive. */
   timer(fn: () => void, ms: number): unknown;
+  /** Whether what is awaited goes on by itself; in Node only a timer keeps the process for it. */
+  readonly staysOpen: boolean;
   /** Most bytes of a request that outlives its page, 0 where there are no pages. */
   readonly keepaliveBytes: number;
   /** Tells `ending` when everything ends; the answer takes that back. */

@@ -7,10 +7,12 @@ tokens that were written to or read from its cache beside `input_tokens`; here t
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, TypeVar
 
 from spindle_client.client import Client
+from spindle_client.integrations.fields import count, field, plain, text_or_blocks
 from spindle_client.integrations.observed import MARK, Collected, Reading, begin, finish, observe_method, served
 from spindle_client.run import Run
 
@@ -33,22 +35,54 @@ def observe(client: Observed, *, spindle: Client | None = None) -> Observed:
     return client
 
 
+PARAMETERS = (
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop_sequences",
+    "thinking",
+    "tools",
+    "tool_choice",
+    "service_tier",
+    "stream",
+)
+"""Also in the TypeScript client; `clients/fixtures` has what both report."""
+
+
 def usage(run: Run, said: Any) -> None:
     """Reads the usage; all tokens of the prompt are its prompt tokens, wherever they came from."""
-    fresh = getattr(said, "input_tokens", None)
+    fresh = count(said, "input_tokens")
     if fresh is None:
         return
-    written = getattr(said, "cache_creation_input_tokens", None) or 0
-    read = getattr(said, "cache_read_input_tokens", None) or 0
-    prompt, completion = fresh + written + read, getattr(said, "output_tokens", None) or 0
-    run.usage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion, cached_tokens=read)
+    read = count(said, "cache_read_input_tokens")
+    # By lifetime where the provider says it; what it does not divide has the default one.
+    lifetimes = field(said, "cache_creation")
+    hour = count(lifetimes, "ephemeral_1h_input_tokens")
+    divided = (count(lifetimes, "ephemeral_5m_input_tokens") or 0) + (hour or 0)
+    created = count(said, "cache_creation_input_tokens")
+    written = max(created or 0, divided)
+    prompt = fresh + written + (read or 0)
+    completion = count(said, "output_tokens")
+    is_fast = field(said, "speed") == "fast"
+    run.usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + (completion or 0),
+        cached_tokens=read,
+        cache_write_tokens=None if created is None and lifetimes is None else written - (hour or 0),
+        cache_write_1h_tokens=hour,
+        reasoning_tokens=count(field(said, "output_tokens_details"), "thinking_tokens"),
+        requests=count(field(said, "server_tool_use"), "web_search_requests"),
+        service_tier="fast" if is_fast else field(said, "service_tier"),
+    )
 
 
 class MessageReading(Reading):
     """`messages`."""
 
     name = "anthropic.messages"
-    parameters = ("max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "thinking", "tool_choice", "tools")
+    parameters = PARAMETERS
 
     def input(self, given: Mapping[str, Any]) -> Any:
         messages = given.get("messages")
@@ -57,21 +91,20 @@ class MessageReading(Reading):
         return messages
 
     def result(self, run: Run, response: Any) -> None:
-        served(run, getattr(response, "model", None))
-        usage(run, getattr(response, "usage", None))
-        content = getattr(response, "content", None)
-        if content is not None:
-            run.output = {"role": "assistant", "content": _text_or(content)}
+        served(run, field(response, "model"), field(response, "id"))
+        usage(run, field(response, "usage"))
+        content = field(response, "content")
+        _answered(run, content, field(response, "stop_reason"))
 
     def collect(self) -> Collected:
         return MessageParts()
 
 
-def _text_or(blocks: Any) -> Any:
-    """The text of blocks that are nothing else; otherwise the blocks."""
-    if blocks and all(getattr(block, "type", None) == "text" for block in blocks):
-        return "".join(block.text for block in blocks)
-    return blocks
+def _answered(run: Run, content: Any, reason: Any) -> None:
+    if isinstance(reason, str):
+        run.metadata(finish_reason=reason)
+    if content is not None:
+        run.output = {"role": "assistant", "content": text_or_blocks(content)}
 
 
 class MessageParts(Collected):
@@ -79,56 +112,57 @@ class MessageParts(Collected):
 
     def __init__(self) -> None:
         self._model: Any = None
-        self._counts: dict[str, int] = {}
+        self._id: Any = None
+        self._reason: Any = None
+        self._usage: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[tuple[int, str], list[str]] = {}
         self._left = TEXT_CHARS
 
-    def add(self, part: Any) -> None:
-        if part.type == "message_start":
-            self._model = part.message.model
+    def add(self, part: Any) -> bool:
+        kind = part.type
+        if kind == "message_start":
+            self._model = field(part.message, "model")
+            self._id = field(part.message, "id")
             self._count(part.message.usage)
-        elif part.type == "message_delta":
+        elif kind == "message_delta":
             # Sums so far, not what came since.
             self._count(part.usage)
-        elif part.type == "content_block_start":
-            block = part.content_block
-            known = {name: getattr(block, name, None) for name in ("type", "id", "name")}
-            self._blocks[part.index] = {name: value for name, value in known.items() if value is not None}
-        elif part.type == "content_block_delta":
-            for name in ("text", "partial_json", "thinking"):
-                text = getattr(part.delta, name, None)
+            self._reason = field(part.delta, "stop_reason") or self._reason
+        elif kind == "content_block_start":
+            self._blocks[part.index] = dict(plain(part.content_block))
+        elif kind == "content_block_delta":
+            for name in ("text", "thinking", "partial_json"):
+                text = field(part.delta, name)
                 if isinstance(text, str) and self._left > 0:
                     self._left -= len(text)
-                    self._blocks.setdefault(part.index, {"type": "text"}).setdefault(name, []).append(text)
+                    self._pieces.setdefault((part.index, name), []).append(text)
+        return bool(kind == "content_block_delta")
 
     def _count(self, said: Any) -> None:
-        for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
-            count = getattr(said, name, None)
-            if count is not None:
-                self._counts[name] = count
+        for name, value in (plain(said) or {}).items():
+            if value is not None:
+                self._usage[name] = value
 
     def tell(self, run: Run) -> None:
-        served(run, self._model)
-        if self._counts:
-            usage(run, _Counts(self._counts))
-        blocks = [
-            {name: "".join(value) if isinstance(value, list) else value for name, value in block.items()}
-            for _, block in sorted(self._blocks.items())
-        ]
-        for block in blocks:
-            if "partial_json" in block:
-                block["input"] = block.pop("partial_json")
-        if blocks:
-            is_text = all(block.get("type") == "text" for block in blocks)
-            content = "".join(block.get("text", "") for block in blocks) if is_text else blocks
-            run.output = {"role": "assistant", "content": content}
+        served(run, self._model, self._id)
+        usage(run, self._usage)
+        for (index, name), pieces in self._pieces.items():
+            block = self._blocks.setdefault(index, {"type": "text"})
+            text = "".join(pieces)
+            if name == "partial_json":
+                block["input"] = _parsed(text)
+            else:
+                block[name] = text
+        _answered(run, [block for _, block in sorted(self._blocks.items())] or None, self._reason)
 
 
-class _Counts:
-    """Counts of several events, as one usage."""
-
-    def __init__(self, counts: dict[str, int]) -> None:
-        self.__dict__.update(counts)
+def _parsed(text: str) -> Any:
+    """The input of a tool, which comes as pieces of JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _observe_stream(messages: Any, spindle: Client | None) -> None:
@@ -165,6 +199,7 @@ class ObservedManager:
         except BaseException as error:
             self._run.fail(error)
             raise
+        self._observe_tokens(_tokens)
         return self._stream
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
@@ -178,11 +213,22 @@ class ObservedManager:
         except BaseException as error:
             self._run.fail(error)
             raise
+        self._observe_tokens(_async_tokens)
         return self._stream
 
     async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> Any:
         self._end(error)
         return await self._manager.__aexit__(kind, error, traceback)
+
+    def _observe_tokens(self, observed: Any) -> None:
+        """All ways to read the stream go through its iterator; without one, the first token is not noticed."""
+        iterator = getattr(self._stream, "_iterator", None)
+        if iterator is not None:
+            try:
+                self._stream._iterator = observed(self._run, iterator)
+            except Exception:
+                # A stream that does not let itself be observed.
+                return
 
     def _end(self, error: BaseException | None) -> None:
         run = self._run
@@ -205,3 +251,17 @@ class ObservedManager:
     def _tell(self, run: Run, snapshot: Any) -> None:
         if snapshot is not None:
             self._reading.result(run, snapshot)
+
+
+def _tokens(run: Run, events: Iterator[Any]) -> Iterator[Any]:
+    for event in events:
+        if field(event, "type") == "content_block_delta":
+            run.first_token()
+        yield event
+
+
+async def _async_tokens(run: Run, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for event in events:
+        if field(event, "type") == "content_block_delta":
+            run.first_token()
+        yield event

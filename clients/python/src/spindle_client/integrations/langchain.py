@@ -14,7 +14,9 @@ from langchain_core.callbacks import BaseCallbackHandler
 import spindle_client
 from spindle_client.capture import DEPTH, NODES
 from spindle_client.client import Client
+from spindle_client.integrations.fields import count, parts
 from spindle_client.integrations.observed import served
+from spindle_client.integrations.openai import usage
 from spindle_client.run import Run, RunType
 
 OPEN_RUNS = 10_000
@@ -113,6 +115,12 @@ class SpindleHandler(BaseCallbackHandler):
         return None if run is not None and HIDDEN in (said.get("tags") or []) else run
 
     # Ends.
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **_: Any) -> None:
+        """A piece of a streamed answer."""
+        run = self._runs.get(run_id)
+        if run is not None and (token or getattr(getattr(chunk, "message", None), "tool_call_chunks", None)):
+            run.first_token()
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A chain or an agent."""
@@ -222,29 +230,79 @@ class _Plain:
 
 def _tell_usage(run: Run, answers: list[Any], output: Mapping[str, Any]) -> None:
     """Tokens as the messages count them, else as the package that called the model does."""
-    counts = [getattr(getattr(answer, "message", None), "usage_metadata", None) for answer in answers]
-    metadata: Any = None
-    for answer in answers:
-        metadata = metadata or getattr(getattr(answer, "message", None), "response_metadata", None)
-    served(run, output.get("model_name") or (metadata or {}).get("model_name") or (metadata or {}).get("model"))
-    known = [count for count in counts if count]
+    messages = [getattr(answer, "message", None) for answer in answers]
+    counts = [getattr(message, "usage_metadata", None) for message in messages]
+    metadata: Mapping[str, Any] = {}
+    for message in messages:
+        metadata = metadata or getattr(message, "response_metadata", None) or {}
+    model = output.get("model_name") or metadata.get("model_name") or metadata.get("model")
+    served(run, model, _response_id(messages, metadata))
+    known = [one for one in counts if one]
     said = output.get("token_usage") or output.get("usage") or {}
+    tier = metadata.get("service_tier")
     if len(answers) > 1:
         if _is_whole(said):
-            _tell_whole(run, said)
+            usage(run, said, service_tier=tier)
             return
         # Some packages give each answer the usage of the whole response.
-        known = [count for place, count in enumerate(known) if count not in known[:place]]
+        known = [one for place, one in enumerate(known) if one not in known[:place]]
     if known:
-        # Several answers to one prompt each count the prompt.
-        run.usage(
-            prompt_tokens=known[0].get("input_tokens"),
-            completion_tokens=sum(count.get("output_tokens") or 0 for count in known),
-            cached_tokens=(known[0].get("input_token_details") or {}).get("cache_read"),
-            reasoning_tokens=sum((count.get("output_token_details") or {}).get("reasoning") or 0 for count in known),
-        )
+        _tell_known(run, known, tier)
     else:
-        _tell_whole(run, said)
+        usage(run, said, service_tier=tier)
+
+
+def _response_id(messages: list[Any], metadata: Mapping[str, Any]) -> Any:
+    """The provider's identifier; where it is unknown the package makes one, which says nothing."""
+    found = metadata.get("id") or (getattr(messages[0], "id", None) if messages else None)
+    is_made = isinstance(found, str) and found.startswith(("run-", "lc_"))
+    return None if is_made else found
+
+
+TIERS = ("priority", "flex")
+"""The package for OpenAI puts these before the names of the counts."""
+
+
+def _tell_known(run: Run, known: list[Any], tier: Any) -> None:
+    """The usage of messages; several answers to one prompt each count the prompt."""
+    first = known[0].get("input_token_details") or {}
+    outs = [one.get("output_token_details") or {} for one in known]
+    tier = tier or next((name for name in TIERS if name in first or any(name in out for out in outs)), None)
+    prompt = known[0].get("input_tokens")
+    completion = sum(one.get("output_tokens") or 0 for one in known)
+    hour = _detail(first, "ephemeral_1h_input_tokens")
+    short = _detail(first, "ephemeral_5m_input_tokens")
+    created = _detail(first, "cache_creation")
+    written = None if created is None and short is None else max((created or 0) - (hour or 0), short or 0)
+    cached, written, hour, audio, image = parts(
+        prompt, _detail(first, "cache_read"), written, hour, _detail(first, "audio"), _detail(first, "image")
+    )
+    reasoning, spoken = parts(completion, _sum(outs, "reasoning"), _sum(outs, "audio"))
+    run.usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=known[0].get("total_tokens") if len(known) == 1 else None,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=hour,
+        input_audio_tokens=audio,
+        input_image_tokens=image,
+        reasoning_tokens=reasoning,
+        output_audio_tokens=spoken,
+        service_tier=tier,
+    )
+
+
+def _detail(details: Mapping[str, Any], name: str) -> int | None:
+    """A part of the tokens, with or without its tier."""
+    found = [count(details, name), *(count(details, f"{tier}_{name}") for tier in TIERS)]
+    known = [one for one in found if one is not None]
+    return sum(known) if known else None
+
+
+def _sum(details: list[Any], name: str) -> int | None:
+    known = [one for one in (_detail(each, name) for each in details) if one is not None]
+    return sum(known) if known else None
 
 
 def _is_whole(said: Any) -> bool:
@@ -252,19 +310,3 @@ def _is_whole(said: Any) -> bool:
     return isinstance(said, Mapping) and all(
         type(said.get(f"{part}_tokens")) is int for part in ("prompt", "completion")
     )
-
-
-def _tell_whole(run: Run, said: Mapping[str, Any]) -> None:
-    """The usage of the whole response."""
-    run.usage(
-        prompt_tokens=said.get("prompt_tokens"),
-        completion_tokens=said.get("completion_tokens"),
-        total_tokens=said.get("total_tokens"),
-        cached_tokens=_detail(said.get("prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=_detail(said.get("completion_tokens_details"), "reasoning_tokens"),
-    )
-
-
-def _detail(details: Any, name: str) -> Any:
-    """A count of a part of the tokens, if the package hands it on."""
-    return details.get(name) if isinstance(details, Mapping) else getattr(details, name, None)

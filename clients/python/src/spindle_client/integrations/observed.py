@@ -40,8 +40,8 @@ class Reading:
 class Collected:
     """The parts of a stream, as far as they make the output."""
 
-    def add(self, part: Any) -> None:
-        """Takes a part."""
+    def add(self, part: Any) -> bool:
+        """Takes a part; whether it holds something that the model said."""
         raise NotImplementedError
 
     def tell(self, run: Run) -> None:
@@ -78,8 +78,10 @@ def finish(run: Run, tell: Callable[[], None]) -> None:
     run.end()
 
 
-def served(run: Run, model: Any) -> None:
-    """Tells the run which model answered; it costs what that one costs."""
+def served(run: Run, model: Any, response_id: Any = None) -> None:
+    """Tells the run which model answered, as it costs what that one costs, and which response it is."""
+    if response_id is not None:
+        run.response_id = response_id
     if isinstance(model, str) and model and model != run.model:
         if run.model:
             run.metadata(requested_model=run.model)
@@ -150,7 +152,8 @@ class _Observed:
     def _add(self, part: Any) -> Any:
         _, run, collected = self._spindle
         try:
-            collected.add(part)
+            if collected.add(part):
+                run.first_token()
         except Exception as error:
             run.fault(error)
         return part

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from spindle_client.client import Client
+from spindle_client.integrations.fields import count, field, items, parts, present
 from spindle_client.integrations.observed import Collected, Reading, observe_method, served
+from spindle_client.integrations.responses import answer_message, answer_requests, request_messages
 from spindle_client.run import Run
 
 Observed = TypeVar("Observed")
@@ -20,15 +22,24 @@ PARAMETERS = (
     "max_tokens",
     "max_completion_tokens",
     "max_output_tokens",
+    "n",
+    "stop",
+    "seed",
+    "tools",
+    "tool_choice",
+    "functions",
+    "response_format",
     "reasoning_effort",
     "reasoning",
-    "response_format",
-    "tool_choice",
-    "tools",
-    "seed",
-    "stop",
+    "previous_response_id",
+    "service_tier",
     "stream",
 )
+"""Also in the TypeScript client; `clients/fixtures` has what both report."""
+SAID = ("reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "audio", "annotations")
+"""What a message may have beside its content."""
+TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
+"""What comes in pieces of text."""
 TEXT_CHARS = 1 << 20
 """Characters of a streamed answer that are kept while it comes."""
 
@@ -53,25 +64,51 @@ def observe(client: Observed, *, spindle: Client | None = None) -> Observed:
     return client
 
 
-def usage(run: Run, said: Any) -> None:
-    """Reads the usage of either kind of answer; cached and reasoning tokens are part of the others."""
+def usage(run: Run, said: Any, *, service_tier: Any = None, requests: int | None = None) -> None:
+    """Reads the usage of either kind of answer; its details are parts of the prompt and of the completion."""
     if said is None:
         return
-    details_in = _either(said, "prompt_tokens_details", "input_tokens_details")
-    details_out = _either(said, "completion_tokens_details", "output_tokens_details")
+    prompt, completion = (
+        _either(said, "prompt_tokens", "input_tokens"),
+        _either(said, "completion_tokens", "output_tokens"),
+    )
+    total = count(said, "total_tokens")
+    details_in = field(said, "prompt_tokens_details") or field(said, "input_tokens_details")
+    details_out = field(said, "completion_tokens_details") or field(said, "output_tokens_details")
+    cached, written, audio, image = parts(
+        prompt,
+        count(details_in, "cached_tokens"),
+        count(details_in, "cache_write_tokens"),
+        _fresh(details_in, "audio_tokens"),
+        _fresh(details_in, "image_tokens"),
+    )
+    reasoning, spoken = parts(completion, count(details_out, "reasoning_tokens"), count(details_out, "audio_tokens"))
     run.usage(
-        prompt_tokens=_either(said, "prompt_tokens", "input_tokens"),
-        completion_tokens=_either(said, "completion_tokens", "output_tokens"),
-        total_tokens=getattr(said, "total_tokens", None),
-        cached_tokens=getattr(details_in, "cached_tokens", None),
-        reasoning_tokens=getattr(details_out, "reasoning_tokens", None),
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=total,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        input_audio_tokens=audio,
+        input_image_tokens=image,
+        reasoning_tokens=reasoning,
+        output_audio_tokens=spoken,
+        requests=requests,
+        service_tier=service_tier,
     )
 
 
-def _either(said: Any, name: str, other: str) -> Any:
+def _either(said: Any, name: str, other: str) -> int | None:
     """What one kind of answer or the other calls by these names; 0 is a count like any other."""
-    value = getattr(said, name, None)
-    return getattr(said, other, None) if value is None else value
+    value = count(said, name)
+    return count(said, other) if value is None else value
+
+
+def _fresh(details: Any, name: str) -> int | None:
+    """Tokens of a kind that no cache had; the cached ones are counted as cached."""
+    said = count(details, name)
+    cached = count(field(details, "cached_tokens_details"), name)
+    return said if said is None or cached is None else max(0, said - cached)
 
 
 class ChatReading(Reading):
@@ -84,9 +121,11 @@ class ChatReading(Reading):
         return given.get("messages")
 
     def result(self, run: Run, response: Any) -> None:
-        served(run, getattr(response, "model", None))
-        usage(run, getattr(response, "usage", None))
-        messages = [_message(choice.message) for choice in getattr(response, "choices", None) or []]
+        served(run, field(response, "model"), field(response, "id"))
+        usage(run, field(response, "usage"), service_tier=field(response, "service_tier"))
+        choices = items(response, "choices")
+        _finished(run, [field(choice, "finish_reason") for choice in choices])
+        messages = [_message(field(choice, "message")) for choice in choices]
         run.output = messages[0] if len(messages) == 1 else messages or None
 
     def collect(self) -> Collected:
@@ -95,12 +134,14 @@ class ChatReading(Reading):
 
 def _message(message: Any) -> dict[str, Any]:
     """A message of the assistant, without what it has not."""
-    said = {"role": getattr(message, "role", None) or "assistant", "content": getattr(message, "content", None)}
-    for name in ("refusal", "tool_calls", "function_call", "audio"):
-        value = getattr(message, name, None)
-        if value:
-            said[name] = value
-    return said
+    said = {"role": field(message, "role") or "assistant", "content": field(message, "content")}
+    return {**said, **present(message, SAID)}
+
+
+def _finished(run: Run, reasons: list[Any]) -> None:
+    """Why the model stopped, of the first answer."""
+    if reasons and isinstance(reasons[0], str):
+        run.metadata(finish_reason=reasons[0])
 
 
 class ChatParts(Collected):
@@ -108,23 +149,34 @@ class ChatParts(Collected):
 
     def __init__(self) -> None:
         self._model: Any = None
+        self._id: Any = None
+        self._tier: Any = None
         self._usage: Any = None
         self._left = TEXT_CHARS
         self._choices: dict[int, dict[str, Any]] = {}
 
-    def add(self, part: Any) -> None:
-        self._model = getattr(part, "model", None) or self._model
-        self._usage = getattr(part, "usage", None) or self._usage
-        for choice in getattr(part, "choices", None) or []:
-            said = self._choices.setdefault(choice.index, {"content": [], "refusal": [], "calls": {}})
+    def add(self, part: Any) -> bool:
+        self._model = field(part, "model") or self._model
+        self._id = field(part, "id") or self._id
+        self._tier = field(part, "service_tier") or self._tier
+        self._usage = field(part, "usage") or self._usage
+        is_token = False
+        for choice in items(part, "choices"):
+            said = self._choices.setdefault(choice.index, {"texts": {}, "calls": {}, "reason": None})
+            said["reason"] = field(choice, "finish_reason") or said["reason"]
             delta = choice.delta
-            for name in ("content", "refusal"):
-                text = getattr(delta, name, None)
-                if text and self._left > 0:
-                    said[name].append(text)
-                    self._left -= len(text)
-            for call in getattr(delta, "tool_calls", None) or []:
+            for name in TEXTS:
+                text = field(delta, name)
+                if text and isinstance(text, str):
+                    is_token = True
+                    if self._left > 0:
+                        said["texts"].setdefault(name, []).append(text)
+                        self._left -= len(text)
+            for call in items(delta, "tool_calls"):
+                is_token = True
                 self._add_call(said["calls"].setdefault(call.index, {"id": None, "name": "", "arguments": ""}), call)
+            is_token = is_token or bool(field(delta, "audio"))
+        return is_token
 
     def _add_call(self, kept: dict[str, Any], call: Any) -> None:
         kept["id"] = call.id or kept["id"]
@@ -135,16 +187,17 @@ class ChatParts(Collected):
             self._left -= len(function.arguments or "")
 
     def tell(self, run: Run) -> None:
-        served(run, self._model)
-        usage(run, self._usage)
-        messages = [_joined(said) for _, said in sorted(self._choices.items())]
+        served(run, self._model, self._id)
+        usage(run, self._usage, service_tier=self._tier)
+        choices = [said for _, said in sorted(self._choices.items())]
+        _finished(run, [said["reason"] for said in choices])
+        messages = [_joined(said) for said in choices]
         run.output = messages[0] if len(messages) == 1 else messages or None
 
 
 def _joined(said: dict[str, Any]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(said["content"]) or None}
-    if said["refusal"]:
-        message["refusal"] = "".join(said["refusal"])
+    texts = {name: "".join(pieces) for name, pieces in said["texts"].items()}
+    message: dict[str, Any] = {"role": "assistant", "content": None, **texts}
     if said["calls"]:
         message["tool_calls"] = [
             {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
@@ -160,9 +213,7 @@ class ResponseReading(Reading):
     parameters = PARAMETERS
 
     def input(self, given: Mapping[str, Any]) -> Any:
-        if "instructions" in given:
-            return {"instructions": given["instructions"], "input": given.get("input")}
-        return given.get("input")
+        return request_messages(given.get("instructions"), given.get("input"))
 
     def result(self, run: Run, response: Any) -> None:
         _tell_response(run, response)
@@ -179,31 +230,38 @@ class ResponseParts(Collected):
         self._text: list[str] = []
         self._left = TEXT_CHARS
 
-    def add(self, part: Any) -> None:
+    def add(self, part: Any) -> bool:
         self._response = getattr(part, "response", None) or self._response
+        kind = getattr(part, "type", None)
         delta = getattr(part, "delta", None)
-        if getattr(part, "type", None) == "response.output_text.delta" and isinstance(delta, str) and self._left > 0:
+        if kind == "response.output_text.delta" and isinstance(delta, str) and self._left > 0:
             self._text.append(delta)
             self._left -= len(delta)
+        return isinstance(kind, str) and kind.endswith(".delta")
 
     def tell(self, run: Run) -> None:
         if self._response is not None:
             _tell_response(run, self._response)
         if self._text and not getattr(self._response, "output", None):
-            run.output = "".join(self._text)
+            run.output = {"role": "assistant", "content": "".join(self._text)}
 
 
 def _tell_response(run: Run, response: Any) -> None:
-    served(run, getattr(response, "model", None))
-    usage(run, getattr(response, "usage", None))
-    items = getattr(response, "output", None) or []
-    is_text = all(getattr(item, "type", None) in ("message", "reasoning") for item in items)
-    text = getattr(response, "output_text", None)
-    if items:
-        run.output = text if is_text and text else items
-    error = getattr(response, "error", None)
-    if getattr(response, "status", None) == "failed":
-        run.fail(getattr(error, "message", None) or "the response failed")
+    served(run, field(response, "model"), field(response, "id"))
+    output = items(response, "output")
+    usage(
+        run,
+        field(response, "usage"),
+        service_tier=field(response, "service_tier"),
+        requests=answer_requests(output),
+    )
+    status = field(response, "status")
+    reason = field(field(response, "incomplete_details"), "reason")
+    _finished(run, [reason or status])
+    if output:
+        run.output = answer_message(output)
+    if status == "failed":
+        run.fail(field(field(response, "error"), "message") or "the response failed")
 
 
 class EmbeddingReading(Reading):
@@ -216,9 +274,15 @@ class EmbeddingReading(Reading):
         return given.get("input")
 
     def result(self, run: Run, response: Any) -> None:
-        served(run, getattr(response, "model", None))
-        said = getattr(response, "usage", None)
+        served(run, field(response, "model"))
+        said = field(response, "usage")
         if said is not None:
             # Without an answer's tokens the server knows no price: there are none.
-            run.usage(prompt_tokens=said.prompt_tokens, completion_tokens=0, total_tokens=said.total_tokens)
-        run.output = {"embeddings": len(getattr(response, "data", None) or [])}
+            run.usage(
+                prompt_tokens=count(said, "prompt_tokens"),
+                completion_tokens=0,
+                total_tokens=count(said, "total_tokens"),
+            )
+        vectors = items(response, "data")
+        first = field(vectors[0], "embedding") if vectors else None
+        run.output = {"vectors": len(vectors), **({"dimensions": len(first)} if isinstance(first, list) else {})}
