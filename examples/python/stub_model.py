@@ -6,12 +6,18 @@ it asks for the tool `get_weather` if there is one, and answers after the tool r
 
 import json
 import threading
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 37, 11
 CACHED_TOKENS, REASONING_TOKENS = 8, 3
 ANSWER = "Paris has 18 degrees and light rain."
 ARGUMENTS = '{"city": "Paris"}'
+
+
+def new_id(kind):
+    """Each response has an identifier of its own: runs of one response are counted once."""
+    return f"{kind}{uuid.uuid4().hex}"
 
 
 def wants_tool(request):
@@ -46,12 +52,12 @@ def chat(request):
         call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": ARGUMENTS}}
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": served(request)}
+    head = {"id": new_id("chatcmpl-"), "object": "chat.completion", "created": 1, "model": served(request)}
     return {**head, "choices": [choice], "usage": CHAT_USAGE}
 
 
 def chat_stream(request):
-    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": served(request)}
+    head = {"id": new_id("chatcmpl-"), "object": "chat.completion.chunk", "created": 1, "model": served(request)}
 
     def chunk(delta, reason=None):
         return None, {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
@@ -92,7 +98,7 @@ def response(request):
             "status": "completed",
         }
     return {
-        "id": "resp_1",
+        "id": new_id("resp_"),
         "object": "response",
         "created_at": 1,
         "status": "completed",
@@ -143,7 +149,7 @@ def message(request):
     if wants_tool(request):
         content = [{"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": json.loads(ARGUMENTS)}]
     return {
-        "id": "msg_1",
+        "id": new_id("msg_"),
         "type": "message",
         "role": "assistant",
         "model": request["model"],

@@ -5,6 +5,7 @@
  * Run it with `node stub-model.mjs`, or start it from a program.
  */
 
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
 
@@ -12,6 +13,9 @@ import { fileURLToPath } from "node:url";
 export const USAGE = { prompt: 37, cached: 8, completion: 11, reasoning: 3 };
 export const ANSWER = "Paris has 18 degrees and light rain.";
 const CALL = { name: "get_weather", arguments: '{"city":"Paris"}' };
+
+/** Each response has an identifier of its own: runs of one response are counted once. */
+const newId = (kind) => kind + randomUUID().replaceAll("-", "");
 
 const ROUTES = {
   "/v1/chat/completions": chatCompletion,
@@ -66,7 +70,7 @@ function words(text) {
 
 function chatCompletion(request, answer) {
   const asksTool = request.tools && !request.messages.some(({ role }) => role === "tool");
-  const head = { id: "chatcmpl-1", created: 1_760_000_000, model: `${request.model}-2024-07-18` };
+  const head = { id: newId("chatcmpl-"), created: 1_760_000_000, model: `${request.model}-2024-07-18` };
   const usage = {
     prompt_tokens: USAGE.prompt,
     completion_tokens: USAGE.completion,
@@ -103,7 +107,7 @@ function chatCompletion(request, answer) {
 function response(request, answer) {
   const content = [{ type: "output_text", text: ANSWER, annotations: [] }];
   const whole = {
-    id: "resp_1",
+    id: newId("resp_"),
     object: "response",
     created_at: 1_760_000_000,
     status: "completed",
@@ -160,7 +164,7 @@ function message(request, answer) {
     ? { type: "tool_use", id: "toolu_1", name: CALL.name, input: JSON.parse(CALL.arguments) }
     : { type: "text", text: ANSWER };
   const whole = {
-    id: "msg_1",
+    id: newId("msg_"),
     type: "message",
     role: "assistant",
     model: request.model,

@@ -27,7 +27,7 @@ export interface Message {
 /** Characters of a message or comment, below the server's limit for one event. */
 const TEXT_CHARS = 256 * 1024;
 
-/** Below the 30 seconds that Workers have after their response. */
+/** With the flush, below the 30 seconds that Workers have after their response. */
 const RUNS_MS = 25_000;
 
 /**
@@ -164,14 +164,14 @@ export class Spindle {
   }
 
   /**
-   * Waits until the runs that are open have ended, then flushes; all of it within `withinMs` (default 25,000).
+   * Waits until the runs that are open have ended, at most `withinMs` (default 25,000), then flushes within the time for
+   * the last flush. Resolves as `flush` does, and never rejects.
    *
-   * For `waitUntil` of a Worker whose response is a stream: the run of the stream ends after the response was returned.
+   * For `waitUntil` of a Worker: the run of a streamed response ends after the response was returned.
    */
   async flushAfterRuns(withinMs = RUNS_MS): Promise<boolean> {
-    const end = Date.now() + withinMs;
     await this.journal.idle(withinMs);
-    return this.flush(Math.max(0, end - Date.now()));
+    return this.reporter.flush(this.reporter.exitTimeoutMs);
   }
 
   /** Flushes within `withinMs` (default: the time for the last flush), drops what is left, and takes nothing more. */

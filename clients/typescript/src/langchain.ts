@@ -226,7 +226,8 @@ export class SpindleHandler {
 /** The metadata of the application, without that of LangChain. */
 function own(metadata: Fields | undefined): Fields | undefined {
   if (metadata === undefined) return undefined;
-  return Object.fromEntries(Object.entries(metadata).filter(([key]) => !/^(ls_|lc_)/.test(key)));
+  const isOwn = ([key, value]: [string, unknown]) => !/^(ls_|lc_)/.test(key) && !("@langchain/core" in fieldsOf(value));
+  return Object.fromEntries(Object.entries(metadata).filter(isOwn));
 }
 
 /** LangChain puts what is no object into one, under this name. */

@@ -46,12 +46,13 @@ test("a message is a run with its prompt, parameters, answer and all tokens of t
   expect(await event("anthropic.messages_start")).toMatchObject({
     type: "llm",
     model: "claude-stub-1",
-    input: { system: "Be brief.", messages: question.messages },
+    input: [{ role: "system", content: "Be brief." }, ...question.messages],
     metadata: { max_tokens: 100 },
   });
   expect(await event("anthropic.messages_end")).toMatchObject({
     ...tokens,
-    output: { role: "assistant", content: [{ type: "text", text: ANSWER }], stop_reason: "end_turn" },
+    output: { role: "assistant", content: ANSWER },
+    metadata: { finish_reason: "end_turn" },
   });
 });
 
@@ -61,7 +62,8 @@ test("a streamed message is put together", async () => {
   expect(kinds.at(-1)).toBe("message_stop");
   expect(await event("anthropic.messages_end")).toMatchObject({
     ...tokens,
-    output: { role: "assistant", content: [{ type: "text", text: ANSWER }], stop_reason: "end_turn" },
+    output: { role: "assistant", content: ANSWER },
+    metadata: { finish_reason: "end_turn" },
   });
 });
 
@@ -70,7 +72,7 @@ test("a streamed tool call has its input as a value", async () => {
     // Only read.
   }
   const content = [{ type: "tool_use", id: "toolu_1", name: "get_weather", input: { city: "Paris" } }];
-  expect((await event("anthropic.messages_end")).output).toMatchObject({ content, stop_reason: "tool_use" });
+  expect((await event("anthropic.messages_end")).output).toEqual({ role: "assistant", content });
 });
 
 test("the helper messages.stream is one run, and works as before", async () => {
@@ -100,7 +102,7 @@ test("a stream that is left early ends its run, with the tokens known by then", 
     if (event.type === "content_block_delta") break;
   }
   const end = await event("anthropic.messages_end");
-  expect(end.output.content).toMatchObject([{ type: "text", text: "Paris " }]);
+  expect(end.output.content).toBe("Paris ");
   expect(end).toMatchObject({ prompt_tokens: USAGE.prompt, completion_tokens: 1 });
 });
 

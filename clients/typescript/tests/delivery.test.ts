@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import { afterEach, expect, test, vi } from "vitest";
 import { type Options, Spindle } from "../src/index.js";
+import { NAME } from "../src/version.js";
 import { type Answer, accept, hang, made, nowhere, Reports, reply } from "./server.js";
 
 const clients: Spindle[] = [];
@@ -209,6 +210,47 @@ test("an endless answer is not read to its end", async () => {
   expect(spindle.stats()).toMatchObject({ sent: 0, dropped: { failed: 1 } });
 });
 
+test.each([
+  [401, "unknown_api_key", "the API key is not known"],
+  [403, "missing_scope", "the API key may not report"],
+  [413, "body_too_large", "the body has more than 10 MiB"],
+])("%i: the warning has the server's own words, and the key is not in it", async (status, error, message) => {
+  const warnings: string[] = [];
+  const reports = await server((response) => reply(response, status, JSON.stringify({ error, message, status })));
+  const spindle = client({ url: reports.url, apiKey: "sp_key_secret", warn: (warning) => warnings.push(warning) });
+  spindle.saved("r");
+  await spindle.flush();
+  expect(warnings).toEqual([expect.stringContaining(`the server answered ${status} (${error}: ${message})`)]);
+  expect(warnings.join()).not.toContain("secret");
+  expect(spindle.stats()).toMatchObject({ sent: 0, dropped: { failed: 1 } });
+});
+
+test("a server that says nothing, or too much, is named by its status", async () => {
+  const warnings: string[] = [];
+  const bodies = [
+    "<html>no",
+    JSON.stringify({ error: {}, message: 1 }),
+    JSON.stringify({ error: "e", message: "m".repeat(9_000) }),
+  ];
+  const reports = await server((response, _, index) => reply(response, 400, bodies[index]));
+  for (const _ of bodies) {
+    const spindle = client({ url: reports.url, warn: (warning) => warnings.push(warning) });
+    spindle.saved("r");
+    await spindle.flush();
+  }
+  expect(warnings.slice(0, 2)).toEqual(Array(2).fill(expect.stringContaining("the server answered 400; ")));
+  expect(warnings[2]).toContain("(e: mmm");
+  expect(warnings[2]?.length).toBeLessThan(500);
+});
+
+test("Node says which library sends", async () => {
+  const reports = await server();
+  const spindle = client({ url: reports.url });
+  spindle.saved("r");
+  await spindle.flush();
+  expect(reports.arrivals[0]?.headers["user-agent"]).toBe(NAME);
+});
+
 test("what the server refuses is counted and told", async () => {
   const warnings: string[] = [];
   const errors = [{ index: 0, code: "missing_field", message: "events[0].run_id is required" }];
@@ -220,7 +262,7 @@ test("what the server refuses is counted and told", async () => {
   spindle.saved("r");
   await spindle.flush();
   expect(spindle.stats()).toMatchObject({ sent: 2, accepted: 1, rejected: 1 });
-  expect(warnings).toEqual([expect.stringContaining("missing_field")]);
+  expect(warnings).toEqual([expect.stringContaining("(missing_field: events[0].run_id is required)")]);
 });
 
 test("with retries a batch is sent again with the same event ids, and not more often than asked", async () => {
@@ -389,7 +431,7 @@ test.each([
   expect(spindle.stats()).toMatchObject({ sent: 0, dropped: { failed: 1 } });
 });
 
-test("warnings come once a minute and name numbers, never the key or the address", async () => {
+test("each kind of warning comes once a minute and names numbers, never the key or the address", async () => {
   const warnings: string[] = [];
   const spindle = client({
     url: (await nowhere()).replace("http://", "http://sp_key_secret:x@"),
@@ -398,9 +440,10 @@ test("warnings come once a minute and name numbers, never the key or the address
   });
   for (let at = 0; at < 100; at++) spindle.saved("r");
   await spindle.flush();
-  expect(warnings).toHaveLength(1);
-  expect(warnings[0]).toMatch(/queue_full 1,/);
-  expect(warnings[0]).not.toMatch(/secret|127/);
+  spindle.saved("r");
+  await spindle.flush();
+  expect(warnings).toEqual([expect.stringMatching(/queue_full 1,/), expect.stringMatching(/failed 5,/)]);
+  expect(warnings.join()).not.toMatch(/secret|127/);
 });
 
 test("a stream of garbage in place of HTTP is a failed batch", async () => {

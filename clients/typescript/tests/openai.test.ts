@@ -45,7 +45,7 @@ test("a completion is a run with its messages, model, parameters and tokens", as
   expect(await event("openai.chat_start")).toMatchObject({
     type: "llm",
     model: "gpt-4o-mini",
-    input: { messages: question.messages },
+    input: question.messages,
     metadata: { temperature: 0 },
   });
   expect(await event("openai.chat_end")).toMatchObject({ ...tokens, output: { role: "assistant", content: ANSWER } });
@@ -157,7 +157,10 @@ test("the Responses API, at once and streamed", async () => {
   const ask = { model: "gpt-4o-mini", instructions: "Be brief.", input: "The weather in Paris?" };
   expect((await openai.responses.create(ask)).output_text).toBe(ANSWER);
   expect(await event("openai.responses_start")).toMatchObject({
-    input: { instructions: "Be brief.", input: ask.input },
+    input: [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: ask.input },
+    ],
   });
   const whole = await event("openai.responses_end");
   expect(whole).toMatchObject(tokens);

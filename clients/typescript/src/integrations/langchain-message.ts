@@ -104,7 +104,7 @@ export function usageOf(result: unknown): Usage {
     model: about.model ?? textOf(output.model_name),
     ...tokens,
     // Packages that use the provider's own words hand on its details too.
-    ...tokensOf(fieldsOf(output.token_usage ?? output.usage)),
+    ...known(tokensOf(fieldsOf(output.token_usage ?? output.usage))),
     ...known({
       promptTokens: countOf(promptTokens),
       completionTokens: countOf(completionTokens),
