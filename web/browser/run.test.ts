@@ -93,6 +93,8 @@ async function tree(): Promise<Seen[]> {
 }
 const read = (id: string) => server.api<Seen>(`/api/run/${encodeURIComponent(id)}?app_id=shop`);
 
+const isFulfilled = ({ status }: PromiseSettledResult<unknown>) => status === "fulfilled";
+
 describe("a trace", () => {
   it("is walked with keys, narrowed, and comes back from its address", async () => {
     const visitor = await Visitor.signedIn(browser, server);
@@ -258,6 +260,24 @@ describe("a run", () => {
     const visitor = await Visitor.signedIn(browser, server);
     await visitor.goto("/runs/exact?app_id=shop");
     await visitor.page.getByText("12345678901234567891").waitFor();
+    await visitor.leave();
+  });
+
+  it("names the client library that reported it, and leads to the app's runs of this version", async () => {
+    const one = { ...base, name: "clerk_call", type: "agent", timestamp: at(0), output: 1 };
+    const versions = { old: "spindle-client-python/0.1.0", new: "spindle-client-python/0.2.0" };
+    await server.report(
+      Object.entries(versions).map(([run_id, spindle_client]) => ({ ...one, run_id, metadata: { spindle_client } })),
+    );
+    await until("both runs", async () => (await Promise.allSettled(["old", "new"].map(read))).every(isFulfilled));
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    await visitor.goto("/runs/new?app_id=shop&tab=details");
+    await page.getByRole("link", { name: "spindle-client-python 0.2.0" }).click();
+    await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
+    await page.getByText("clerk").first().waitFor();
+    expect(new URL(page.url()).searchParams.get("metadata.spindle_client")).toBe(versions.new);
+    expect(await page.getByText("clerk").count()).toBe(1);
     await visitor.leave();
   });
 

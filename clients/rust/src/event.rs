@@ -49,9 +49,24 @@ pub struct Event {
     /// The model of a model call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Tokens of a model call.
+    /// Tokens of a model call, and requests billed beside them.
     #[serde(flatten)]
     pub tokens: Tokens,
+    /// The tier of a model call: `batch`, `flex`, `priority` and others; the standard tier needs no name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    /// What the provider charged for a model call, USD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// What a model call costs by a price list of the program, USD; counts only where the server has no price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_cost: Option<f64>,
+    /// Milliseconds from the start of a model call until its first token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft_ms: Option<u64>,
+    /// The identifier that the provider gave to the response: runs of one response are counted once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -103,6 +118,11 @@ impl Event {
             output: None,
             model: None,
             tokens: Tokens::default(),
+            service_tier: None,
+            cost: None,
+            estimated_cost: None,
+            ttft_ms: None,
+            response_id: None,
             error: None,
             tags: Vec::new(),
             user_email: None,
@@ -247,6 +267,8 @@ pub fn event_name(run: &str, phase: Phase) -> String {
 }
 
 /// Tokens of a model call, as far as they are known.
+///
+/// `prompt` and `completion` include everything; the other tokens are parts of them, and no token is in two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// Tokens of the prompt, cached ones included.
@@ -258,12 +280,36 @@ pub struct Tokens {
     /// The sum, if only that is known.
     #[serde(rename = "total_tokens", skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Prompt tokens that came from a cache.
+    /// Prompt tokens read from a cache.
     #[serde(rename = "cached_tokens", skip_serializing_if = "Option::is_none")]
     pub cached: Option<u64>,
+    /// Prompt tokens written to a cache of the default lifetime.
+    #[serde(rename = "cache_write_tokens", skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
+    /// Prompt tokens written to a cache of one hour.
+    #[serde(
+        rename = "cache_write_1h_tokens",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cache_write_1h: Option<u64>,
+    /// Prompt tokens of audio.
+    #[serde(rename = "input_audio_tokens", skip_serializing_if = "Option::is_none")]
+    pub input_audio: Option<u64>,
+    /// Prompt tokens of images.
+    #[serde(rename = "input_image_tokens", skip_serializing_if = "Option::is_none")]
+    pub input_image: Option<u64>,
     /// Completion tokens used for reasoning.
     #[serde(rename = "reasoning_tokens", skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
+    /// Completion tokens of audio.
+    #[serde(
+        rename = "output_audio_tokens",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub output_audio: Option<u64>,
+    /// Requests billed beside tokens, such as searches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
 }
 
 impl Tokens {

@@ -1,9 +1,16 @@
-//! Ids of runs and events.
+//! Ids of runs and events, and how this library names itself.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
+
+/// This library and its version: in the metadata of runs without a parent, and in the header `User-Agent`.
+#[cfg(feature = "transport")]
+pub(crate) const NAME: &str = concat!("spindle-client-rust/", env!("CARGO_PKG_VERSION"));
+/// The key of that metadata. With it the server shows which versions an app reports with.
+#[cfg(feature = "transport")]
+pub(crate) const CLIENT_KEY: &str = "spindle_client";
 
 /// A new id for a run or a message: a random UUID.
 pub fn new_id() -> String {

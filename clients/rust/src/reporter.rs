@@ -88,6 +88,7 @@ impl Reporter {
         // No redirects: neither a report nor its key goes to another server.
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
+            .user_agent(crate::identity::NAME)
             .build()
             .map_err(|error| ClientError::Http(error.to_string()))?;
         let shared = Arc::new(Shared::new(Queue::new(Bounds::of(&settings))));

@@ -1,9 +1,11 @@
 //! Runs: configured by a builder, held by a guard, and always ended.
 
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 
 use crate::event::{ErrorInfo, Event, Kind, Phase, Timestamp, Tokens, event_name, json};
-use crate::identity::{event_id, new_id};
+use crate::identity::{CLIENT_KEY, NAME, event_id, new_id};
 use crate::reporter::Reporter;
 
 /// A run that has not begun. [`RunBuilder::start`] reports it.
@@ -98,6 +100,10 @@ impl RunBuilder {
     pub fn start(mut self) -> Run {
         self.event.timestamp = Timestamp::now();
         self.event.event_id = Some(event_id());
+        if self.event.parent_run_id.is_none() {
+            let metadata = self.event.metadata.entry(CLIENT_KEY.to_owned());
+            metadata.or_insert_with(|| NAME.into());
+        }
         let run = Run {
             end: Some(Event {
                 app_id: self.event.app_id.clone(),
@@ -108,6 +114,7 @@ impl RunBuilder {
             reporter: self.reporter,
             name: self.name,
             id: self.event.run_id.clone(),
+            began: Instant::now(),
         };
         run.reporter.report(self.event);
         run
@@ -148,6 +155,7 @@ pub struct Run {
     id: String,
     /// The final event; `None` once it was reported.
     end: Option<Event>,
+    began: Instant,
 }
 
 impl Run {
@@ -191,6 +199,50 @@ impl Run {
             end.tokens = tokens;
         }
         self
+    }
+
+    /// The tier, unless it is the standard one.
+    pub fn service_tier(mut self, tier: impl Into<String>) -> Self {
+        if let Some(end) = &mut self.end {
+            end.service_tier = Some(tier.into());
+        }
+        self
+    }
+
+    /// What the provider charged, USD.
+    pub fn cost(mut self, dollars: f64) -> Self {
+        if let Some(end) = &mut self.end {
+            end.cost = Some(dollars);
+        }
+        self
+    }
+
+    /// What the call costs by a price list of the program, USD; counts only where the server has no price.
+    pub fn estimated_cost(mut self, dollars: f64) -> Self {
+        if let Some(end) = &mut self.end {
+            end.estimated_cost = Some(dollars);
+        }
+        self
+    }
+
+    /// The identifier that the provider gave to the response: runs of one response are counted once.
+    pub fn response_id(mut self, id: impl Into<String>) -> Self {
+        if let Some(end) = &mut self.end {
+            end.response_id = Some(id.into());
+        }
+        self
+    }
+
+    /// The first token of a streamed answer has arrived; only the first call counts.
+    pub fn first_token(&mut self) {
+        self.first_token_after(self.began.elapsed());
+    }
+
+    fn first_token_after(&mut self, since: Duration) {
+        let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        if let Some(end) = &mut self.end {
+            end.ttft_ms.get_or_insert(since_ms);
+        }
     }
 
     /// The model that answered, if it is not the requested one.
@@ -252,5 +304,26 @@ impl Drop for Run {
                 stack: None,
             });
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Client, Settings};
+
+    #[test]
+    fn only_the_first_call_of_first_token_counts() {
+        let settings = Settings {
+            close_timeout: Duration::ZERO,
+            ..Settings::default()
+        };
+        let client = Client::start(settings).unwrap();
+        let mut run = client.llm("m").start();
+        run.first_token_after(Duration::from_micros(40_900));
+        run.first_token_after(Duration::from_millis(90));
+        assert_eq!(run.end.as_ref().and_then(|end| end.ttft_ms), Some(40));
+        run.end("");
     }
 }

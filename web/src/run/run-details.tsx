@@ -1,9 +1,11 @@
 /** What else is known of a run: its names, its metadata, fields that mean nothing here, and what was said about it. */
 
+import { Link } from "react-router";
 import { dollars, duration, time } from "../format";
 import { FoldedText } from "../payload/folded-text";
 import { Payload } from "../payload/payload";
 import { runLink } from "../runs/run-link";
+import { clientVersion } from "./client-version";
 import { Facts, Id } from "./facts";
 import { costSaid, tokensSaid } from "./figures";
 import styles from "./run.module.css";
@@ -14,6 +16,7 @@ type Props = { run: RunDetail; projectId: string | undefined; marks: Marks };
 
 /** The details. */
 export function RunDetails({ run, projectId, marks }: Props) {
+  const client = clientVersion({ ...run, project_id: projectId });
   const link = (id: string) => runLink({ run_id: id, app_id: run.app_id, project_id: projectId });
   return (
     <div className={styles.twoSides}>
@@ -28,6 +31,14 @@ export function RunDetails({ run, projectId, marks }: Props) {
             ["Parent", run.parent_run_id && <Id id={run.parent_run_id} to={link(run.parent_run_id)} />],
             ["Root", run.root_run_id !== run.run_id && <Id id={run.root_run_id} to={link(run.root_run_id)} />],
             ["Thread", run.thread_id && <Id id={run.thread_id} />],
+            [
+              "Client",
+              client && (
+                <Link to={client.link} title="Runs of this app from this version of the client">
+                  {client.name} {client.version}
+                </Link>
+              ),
+            ],
             ["Started", <Moment key="started" at={run.started_at} />],
             ["Ended", run.ended_at ? <Moment key="ended" at={run.ended_at} /> : "not reported"],
             ["Latency", duration(run.latency_s)],

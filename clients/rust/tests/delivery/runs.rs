@@ -5,6 +5,9 @@ use spindle_client::{Client, ErrorInfo, Kind, Rating, Role, Tokens};
 
 use crate::server::Server;
 
+/// How the library names itself in runs without a parent.
+const NAME: &str = concat!("spindle-client-rust/", env!("CARGO_PKG_VERSION"));
+
 /// The reported events, without identities and times.
 async fn told(work: impl AsyncFnOnce(&Client)) -> Vec<Value> {
     let server = Server::start(&[]).await;
@@ -34,19 +37,26 @@ async fn a_run_with_its_steps_is_told_as_it_goes() {
             .metadata("region", "eu")
             .start();
         let call = run.llm("gpt-4o-mini").id("c").input("q").start();
-        let call = call.tokens(Tokens::new(3, 4)).served_by("gpt-4o-mini-2024");
-        call.end("a");
+        let tokens = Tokens {
+            cache_write: Some(1),
+            requests: Some(2),
+            ..Tokens::new(3, 4)
+        };
+        let call = call.tokens(tokens).served_by("gpt-4o-mini-2024");
+        let call = call.service_tier("flex").cost(0.5).estimated_cost(0.25);
+        call.response_id("resp_1").end("a");
         run.chain("").id("n").acting("helper").start().fail("no");
         run.end(json!([1, 2]));
     })
     .await;
     let expected = [
         json!({"name": "clerk_start", "type": "agent", "run_id": "r", "app_id": "shop", "input": {"q": 1},
-            "user_email": "ann@example.com", "thread_id": "t", "tags": ["v1"], "metadata": {"region": "eu"}}),
+            "user_email": "ann@example.com", "thread_id": "t", "tags": ["v1"], "metadata": {"region": "eu", "spindle_client": NAME}}),
         json!({"name": "gpt-4o-mini_start", "type": "llm", "run_id": "c", "parent_run_id": "r", "app_id": "shop",
             "model": "gpt-4o-mini", "input": "q"}),
         json!({"name": "gpt-4o-mini_end", "type": "llm", "run_id": "c", "app_id": "shop", "model": "gpt-4o-mini-2024",
-            "prompt_tokens": 3, "completion_tokens": 4, "output": "a"}),
+            "prompt_tokens": 3, "completion_tokens": 4, "cache_write_tokens": 1, "requests": 2, "service_tier": "flex",
+            "cost": 0.5, "estimated_cost": 0.25, "response_id": "resp_1", "output": "a"}),
         json!({"name": "chain_start", "type": "chain", "run_id": "n", "parent_run_id": "r", "app_id": "shop",
             "agent": "helper"}),
         json!({"name": "chain_error", "type": "chain", "run_id": "n", "app_id": "shop", "error": {"message": "no"}}),
@@ -136,4 +146,19 @@ async fn what_people_say_and_find_is_told() {
         json!({"name": "unsaved", "run_id": "r"}),
     ];
     assert_eq!(events, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_without_a_parent_keeps_what_it_says_of_the_library() {
+    let events = told(async |client| {
+        let mut call = client.llm("m").metadata("spindle_client", "own").start();
+        call.first_token();
+        call.end("a");
+        client.llm("n").start().end("b");
+    })
+    .await;
+    assert_eq!(events[0]["metadata"], json!({"spindle_client": "own"}));
+    assert!(events[1]["ttft_ms"].is_u64(), "{events:?}");
+    assert_eq!(events[2]["metadata"], json!({"spindle_client": NAME}));
+    assert_eq!(events[3].get("ttft_ms"), None);
 }
