@@ -68,6 +68,12 @@ fn in_metadata<'a, const N: usize>(
     Some(text.to_owned().into())
 }
 
+/// The tags under `tags` in an application's own object `metadata`: a list of texts.
+pub(crate) fn tags_of(value: &serde_json::Value) -> Option<Vec<String>> {
+    let tags = value.as_array()?.iter();
+    tags.map(|tag| tag.as_str().map(str::to_owned)).collect()
+}
+
 /// The app that a span or a record names. Only under our own name: other programs use `app_id` for anything.
 pub(crate) fn app<'a>(attributes: &Attributes<'a>) -> Option<&'a str> {
     attributes.first(["spindle.app_id"], |any| match any {
@@ -106,6 +112,10 @@ fn tags<'a>(attributes: &Attributes<'a>, used: Used) -> Vec<Cow<'a, str>> {
             },
             _ => {}
         }
+    }
+    let metadata = attributes.get("metadata").map(parsed);
+    if let Some(list) = metadata.and_then(|object| tags_of(object.get("tags")?)) {
+        tags.extend(list.into_iter().map(Cow::from));
     }
     tags.retain(|tag| (1..=limits::NAME_BYTES).contains(&tag.len()));
     tags.dedup();

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::attributes::Attributes;
-use super::messages::Said;
+use super::messages::{self, Said};
 use super::usage::Usage;
 use super::value::Json;
 use super::vocabulary::Used;
@@ -11,6 +13,7 @@ use super::{gen_ai, openinference, traceloop};
 
 /// The type of model calls, the only runs with a price.
 pub(crate) const LLM: &str = "llm";
+const TOOL: &str = "tool";
 /// The type of a span that no convention classifies: a request over the network, a query, a step of the application.
 const SPAN: &str = "span";
 
@@ -74,22 +77,26 @@ impl<'a> Facts<'a> {
 
     /// The input, and its second form. For a model call the messages are the input, for other runs the value.
     pub(crate) fn take_input(&mut self) -> (Option<Json<'a>>, Option<Json<'a>>) {
-        let messages = self.said.take_input().map(Json::from);
+        let messages = self.said.take_input();
         chosen(self.kind, messages, self.input.take())
     }
 
     /// See [`Facts::take_input`].
     pub(crate) fn take_output(&mut self) -> (Option<Json<'a>>, Option<Json<'a>>) {
-        let messages = self.said.take_output().map(Json::from);
+        let messages = self.said.take_output();
         chosen(self.kind, messages, self.output.take())
     }
 }
 
 fn chosen<'a>(
     kind: &str,
-    messages: Option<Json<'a>>,
+    messages: Option<Value>,
     value: Option<Json<'a>>,
 ) -> (Option<Json<'a>>, Option<Json<'a>>) {
+    let messages = messages.map(|messages| match kind {
+        TOOL => Json::from(messages::of_tool(messages)),
+        _ => Json::from(messages),
+    });
     match (messages, value) {
         (Some(messages), value) if kind == LLM => (Some(messages), value),
         (messages, Some(value)) => (Some(value), messages),

@@ -32,6 +32,25 @@ impl Said {
     }
 }
 
+/// What a tool was called with, or gave back, out of the message in which GenAI events carry it.
+pub(crate) fn of_tool(mut said: Value) -> Value {
+    if let Some([one]) = said.as_array_mut().map(Vec::as_mut_slice) {
+        said = one.take();
+    }
+    let calls = said["tool_calls"].as_array().map(Vec::as_slice);
+    let value = match calls {
+        Some([call]) => &call["function"]["arguments"],
+        _ => &said["content"],
+    };
+    match value {
+        Value::Null => said,
+        Value::String(text) if text.starts_with(['{', '[']) => {
+            serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())
+        }
+        value => of_blocks(value),
+    }
+}
+
 /// The messages in an attribute: a list, one message, or a text, also as JSON inside of a text. `role` is the default.
 pub(crate) fn of_attribute(any: &Any, role: &str) -> Vec<Value> {
     of_value(parsed(any), role)
@@ -78,9 +97,12 @@ fn message(value: Value, role: &str) -> Vec<Value> {
     if let Some(parts) = fields.get("content").and_then(parts_in_text) {
         fields.insert("content".to_owned(), parts);
     }
-    if let Some(blocks) = fields.get_mut("content").and_then(blocks) {
+    let parts = fields
+        .get_mut("content")
+        .and_then(|content| blocks(content).or_else(|| parts_of_ai_sdk(content)));
+    if let Some(parts) = parts {
         fields.remove("content");
-        return from_parts(fields, blocks);
+        return from_parts(fields, parts);
     }
     match fields.remove("tool_calls") {
         None | Some(Value::Null) => {}
@@ -150,6 +172,42 @@ fn blocks(content: &mut Value) -> Option<Vec<Value>> {
             json!({"type": "reasoning", "content": thought["reasoningText"]["text"]})
         } else {
             block.take()
+        }
+    });
+    Some(parts.collect())
+}
+
+/// Parts of Vercel's AI SDK, where one is a tool call, a tool's result or a thought, as parts of the GenAI conventions.
+/// Parts of other kinds are in OpenAI's shape.
+fn parts_of_ai_sdk(content: &mut Value) -> Option<Vec<Value>> {
+    let list = content.as_array_mut()?;
+    let is_own = |part: &Value| match part["type"].as_str() {
+        Some("tool-call" | "tool-result") => part["toolCallId"].is_string(),
+        Some("reasoning") => part["text"].is_string(),
+        _ => false,
+    };
+    if !list.iter().any(is_own) {
+        return None;
+    }
+    let parts = list.iter_mut().map(|part| {
+        let mut take = |key| part.get_mut(key).map(Value::take);
+        match take("type").as_ref().and_then(Value::as_str) {
+            Some("tool-call") => {
+                let arguments = take("input").or_else(|| take("args"));
+                json!({"type": "tool_call", "id": take("toolCallId"), "name": take("toolName"), "arguments": arguments})
+            }
+            Some("tool-result") => {
+                // Since version 5 the value stands beside its type.
+                let output = take("output").or_else(|| take("result"));
+                let value = output.as_ref().and_then(|output| output.get("value"));
+                let response = value.or(output.as_ref());
+                json!({"type": "tool_call_response", "id": take("toolCallId"), "response": response})
+            }
+            Some("reasoning") => json!({"type": "reasoning", "content": take("text")}),
+            kind => {
+                part["type"] = kind.into();
+                part.take()
+            }
         }
     });
     Some(parts.collect())
@@ -243,36 +301,64 @@ fn joined(mut parts: Vec<Value>) -> Value {
     }
 }
 
+/// What an assistant says before it waits for tools, or what any other says at all.
+#[derive(Default)]
+struct Turn {
+    contents: Vec<Value>,
+    calls: Vec<Value>,
+    thoughts: Vec<String>,
+}
+
+impl Turn {
+    fn is_empty(&self) -> bool {
+        self.contents.is_empty() && self.calls.is_empty() && self.thoughts.is_empty()
+    }
+
+    fn into_message(self, mut fields: Map<String, Value>) -> Value {
+        let content = match (self.contents.is_empty(), self.calls.is_empty()) {
+            (true, false) => Value::Null,
+            (true, true) => "".into(),
+            _ => joined(self.contents),
+        };
+        fields.insert("content".to_owned(), content);
+        if !self.calls.is_empty() {
+            fields.insert("tool_calls".to_owned(), self.calls.into());
+        }
+        if !self.thoughts.is_empty() {
+            let thoughts = self.thoughts.join("\n");
+            fields.insert("reasoning_content".to_owned(), thoughts.into());
+        }
+        Value::Object(fields)
+    }
+}
+
 /// A message in the shape of the GenAI conventions, which consists of parts.
-fn from_parts(mut fields: Map<String, Value>, parts: Vec<Value>) -> Vec<Value> {
-    let (mut contents, mut calls, mut messages) = (Vec::new(), Vec::new(), Vec::new());
-    let mut thoughts: Vec<String> = Vec::new();
+fn from_parts(fields: Map<String, Value>, parts: Vec<Value>) -> Vec<Value> {
+    let (mut turn, mut messages) = (Turn::default(), Vec::new());
     for part in parts.into_iter().map(of_gemini) {
         match part.get("type").and_then(Value::as_str) {
-            Some("tool_call") => calls.push(call(without_type(part))),
-            Some("tool_call_response") => messages.push(answer_of_tool(part)),
-            Some("reasoning" | "thinking") if part["content"].is_string() => {
-                thoughts.extend(part["content"].as_str().map(str::to_owned));
+            Some("tool_call") => turn.calls.push(call(without_type(part))),
+            Some("tool_call_response") => {
+                // Several turns of an agent in one message: the calls come before their results.
+                if !turn.calls.is_empty() {
+                    let role = fields
+                        .get("role")
+                        .map(|role| ("role".to_owned(), role.clone()));
+                    messages
+                        .push(std::mem::take(&mut turn).into_message(role.into_iter().collect()));
+                }
+                messages.push(answer_of_tool(part));
             }
-            _ => contents.push(content_part(part)),
+            Some("reasoning" | "thinking") if part["content"].is_string() => {
+                turn.thoughts
+                    .extend(part["content"].as_str().map(str::to_owned));
+            }
+            _ => turn.contents.push(content_part(part)),
         }
     }
-    if contents.is_empty() && calls.is_empty() && thoughts.is_empty() && !messages.is_empty() {
-        return messages;
+    if !turn.is_empty() || messages.is_empty() {
+        messages.push(turn.into_message(fields));
     }
-    let content = match (contents.is_empty(), calls.is_empty()) {
-        (true, false) => Value::Null,
-        (true, true) => "".into(),
-        _ => joined(contents),
-    };
-    fields.insert("content".to_owned(), content);
-    if !calls.is_empty() {
-        fields.insert("tool_calls".to_owned(), calls.into());
-    }
-    if !thoughts.is_empty() {
-        fields.insert("reasoning_content".to_owned(), thoughts.join("\n").into());
-    }
-    messages.push(Value::Object(fields));
     messages
 }
 

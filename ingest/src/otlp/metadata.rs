@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::attributes::Attributes;
+use super::context::tags_of;
 use super::value::{Any, Json, cut, plain};
 
 /// Bytes of one value; longer ones are cut. What is meant to be long has a field of its own.
@@ -64,7 +65,8 @@ impl<'a> Metadata<'a> {
             match super::value::parsed(any) {
                 Value::Object(fields) => {
                     for (key, value) in fields {
-                        if !value.is_null() {
+                        let is_used = key == "tags" && tags_of(&value).is_some();
+                        if !is_used && !value.is_null() {
                             self.insert(key, Json::from(value));
                         }
                     }

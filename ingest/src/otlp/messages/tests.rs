@@ -115,3 +115,77 @@ fn instructions_are_a_message_of_the_system() {
         assert_eq!(said, [json!({"role": "system", "content": content})]);
     }
 }
+
+#[test]
+fn several_turns_in_one_message_stay_in_order() {
+    check(
+        json!([{"role": "assistant", "finish_reason": "stop", "parts": [
+            {"type": "tool_call", "id": "c1", "name": "weather", "arguments": {"city": "Paris"}},
+            {"type": "tool_call_response", "id": "c1", "response": {"celsius": 18}},
+            {"type": "text", "content": "18 degrees"},
+        ]}]),
+        json!([
+            {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function":
+                {"name": "weather", "arguments": "{\"city\":\"Paris\"}"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "{\"celsius\":18}"},
+            {"role": "assistant", "content": "18 degrees", "finish_reason": "stop"},
+        ]),
+    );
+}
+
+#[test]
+fn tool_calls_of_the_ai_sdk_are_those_of_openai() {
+    check(
+        json!([
+            {"role": "user", "content": [{"type": "text", "text": "Paris?"}]},
+            {"role": "assistant", "content": [
+                {"type": "reasoning", "text": "hm"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool-call", "toolCallId": "c1", "toolName": "weather", "input": {"city": "Paris"}},
+                {"type": "tool-call", "toolCallId": "c2", "toolName": "time", "args": {}},
+            ]},
+            {"role": "tool", "content": [
+                {"type": "tool-result", "toolCallId": "c1", "toolName": "weather",
+                 "output": {"type": "json", "value": {"celsius": 18}}},
+                {"type": "tool-result", "toolCallId": "c2", "toolName": "time", "result": "noon"},
+            ]},
+        ]),
+        json!([
+            {"role": "user", "content": [{"type": "text", "text": "Paris?"}]},
+            {"role": "assistant", "content": "I look.", "reasoning_content": "hm", "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{\"city\":\"Paris\"}"}},
+                {"id": "c2", "type": "function", "function": {"name": "time", "arguments": "{}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c1", "content": "{\"celsius\":18}"},
+            {"role": "tool", "tool_call_id": "c2", "content": "noon"},
+        ]),
+    );
+}
+
+#[test]
+fn a_tool_has_its_arguments_and_its_result_without_the_message_around_them() {
+    for (said, value) in [
+        (
+            json!([{"role": "tool", "content": "{\"city\": \"Paris\"}", "tool_call_id": "c1"}]),
+            json!({"city": "Paris"}),
+        ),
+        (
+            json!([{"role": "assistant", "content": null, "tool_calls": [
+                {"type": "function", "function": {"name": "f", "arguments": "[1]"}}]}]),
+            json!([1]),
+        ),
+        (
+            json!({"role": "assistant", "content": [{"json": {"celsius": 18}}]}),
+            json!({"celsius": 18}),
+        ),
+        (
+            json!({"role": "assistant", "content": "{18}"}),
+            json!("{18}"),
+        ),
+        (json!({"role": "tool"}), json!({"role": "tool"})),
+    ] {
+        assert_eq!(of_tool(said.clone()), value, "{said}");
+    }
+    let several = json!([{"role": "tool", "content": "1"}, {"role": "tool", "content": "2"}]);
+    assert_eq!(of_tool(several.clone()), several);
+}

@@ -374,6 +374,16 @@ fn the_applications_own_metadata_and_tags_are_its_own() {
             json!({"name": "step_end", "type": "span", "app_id": "support"}),
         ],
     );
+    check(
+        json!({"metadata": r#"{"plan": "pro", "user_id": "ada", "tags": ["v1"]}"#}),
+        [
+            json!({
+                "name": "step_start", "type": "span", "user_email": "ada", "tags": ["v1"],
+                "metadata": {"plan": "pro", "user_id": "ada"},
+            }),
+            json!({"name": "step_end", "type": "span"}),
+        ],
+    );
 }
 
 #[test]
