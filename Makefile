@@ -4,6 +4,7 @@ VENV := target/venv
 CLIENTS := target/clients
 CLIENT_PYTHON := target/client-python
 CLIENTS_CURRENT := target/clients-current
+CLIENTS_FRAMEWORKS := target/clients-frameworks
 NODE_CLIENTS := tests/node/node_modules/.package-lock.json
 DEPLOY := target/deploy-checks
 DEPLOY_TOOLS := target/deploy-tools
@@ -152,8 +153,8 @@ binary:
 	cargo test --locked --workspace --no-run
 
 # The real clients live in environments of their own: their pinned dependencies exclude those of the test tools and of each other.
-test-python: engine kafka-jars binary $(VENV)/ready $(CLIENTS)/ready $(CLIENTS_CURRENT)/ready $(NODE_CLIENTS)
-	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python CLIENTS_CURRENT_PYTHON=$(CLIENTS_CURRENT)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python --ignore tests/python/test_openapi.py
+test-python: engine kafka-jars binary $(VENV)/ready $(CLIENTS)/ready $(CLIENTS_CURRENT)/ready $(CLIENTS_FRAMEWORKS)/ready $(NODE_CLIENTS)
+	SPINDLE_BIN=target/debug/spindle CLIENTS_PYTHON=$(CLIENTS)/bin/python CLIENTS_CURRENT_PYTHON=$(CLIENTS_CURRENT)/bin/python CLIENTS_FRAMEWORKS_PYTHON=$(CLIENTS_FRAMEWORKS)/bin/python $(VENV)/bin/python -m pytest -p no:cacheprovider -ra tests/python --ignore tests/python/test_openapi.py
 
 # A walk over the API's document, which takes the time it is given.
 test-openapi: engine kafka-jars binary $(VENV)/ready
@@ -194,6 +195,9 @@ $(CLIENTS)/ready: tests/python/clients.txt $(PIP)
 	$(ENVIRONMENT)
 
 $(CLIENTS_CURRENT)/ready: tests/python/clients-current.txt $(PIP)
+	$(ENVIRONMENT)
+
+$(CLIENTS_FRAMEWORKS)/ready: tests/python/clients-frameworks.txt $(PIP)
 	$(ENVIRONMENT)
 
 $(NODE_CLIENTS): tests/node/package.json tests/node/package-lock.json

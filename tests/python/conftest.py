@@ -11,8 +11,9 @@ import time
 import pytest
 import requests
 
-import stub_openai
+import stub_model
 from expectation import faults_of_runs, faults_of_threads, size
+from stub_answer import ANSWER
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("SPINDLE_BIN", "target/debug/spindle"))
@@ -104,13 +105,16 @@ class Server:
         return self.whole_runs(secret), self.whole_threads(secret)
 
     def wait_for(self, secret, trees, threads=()):
-        """Waits until a project shows these runs and threads and nothing else, as `expectation.py` says; returns them."""
+        """Waits until a project shows these runs and threads and nothing else, as `expectation.py` says; returns them.
+
+        Without threads (`None`) only the runs are compared.
+        """
         seen = None
 
         def faults():
             nonlocal seen
             seen = self.view(secret)
-            return faults_of_runs(trees, seen[0]) + faults_of_threads(threads, seen[1])
+            return faults_of_runs(trees, seen[0]) + (faults_of_threads(threads, seen[1]) if threads is not None else [])
 
         try:
             self.wait(lambda: len(self.listed(secret)) == size(trees) and not faults(), VISIBLE_WITHIN_S)
@@ -204,7 +208,7 @@ def running_server(way, folder):
         running.stop()
         logged += running.logs()
         assert running.key not in logged and running.token not in logged
-        assert stub_openai.ANSWER not in logged
+        assert ANSWER not in logged
     finally:
         running.process.kill()
 
@@ -223,7 +227,7 @@ def own_server(request, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def model_endpoint():
-    stub, url = stub_openai.start()
+    stub, url = stub_model.start()
     yield url
     stub.shutdown()
 
@@ -236,8 +240,14 @@ def run_client(model_endpoint):
         environment = {
             "PATH": os.environ["PATH"],
             "OPENAI_API_KEY": "none",
-            "OPENAI_BASE_URL": model_endpoint,
-            "OPENAI_API_BASE": model_endpoint,
+            "OPENAI_BASE_URL": f"{model_endpoint}/v1",
+            "OPENAI_API_BASE": f"{model_endpoint}/v1",
+            "ANTHROPIC_API_KEY": "none",
+            "ANTHROPIC_BASE_URL": model_endpoint,
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": model_endpoint,
+            "AWS_ACCESS_KEY_ID": "none",
+            "AWS_SECRET_ACCESS_KEY": "none",
+            "AWS_REGION": "us-east-1",
             **variables,
         }
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

@@ -17,6 +17,11 @@ def current(script, *arguments):
     return python("CLIENTS_CURRENT_PYTHON", "target/clients-current/bin/python", script, arguments)
 
 
+def frameworks(script, *arguments):
+    """With the packages of `clients-frameworks.in`: agent frameworks, and Langfuse's SDK."""
+    return python("CLIENTS_FRAMEWORKS_PYTHON", "target/clients-frameworks/bin/python", script, arguments)
+
+
 def python(variable, interpreter, script, arguments):
     return [ROOT / os.environ.get(variable, interpreter), ROOT / "tests/python/clients" / script, *arguments]
 
@@ -31,6 +36,11 @@ def with_key(url, key):
     return f"http://{key}:x@{urlsplit(url).netloc}"
 
 
+def langfuse_variables(url, key):
+    """What a user of Langfuse's SDK sets: the secret is the key, and the public one can be anything."""
+    return {"LANGFUSE_BASE_URL": url, "LANGFUSE_SECRET_KEY": key, "LANGFUSE_PUBLIC_KEY": "pk-lf-tests"}
+
+
 def otel_variables(url, key):
     """What a user of OpenTelemetry sets: where to send, with which key, compressed, and under which name."""
     return {
@@ -38,5 +48,6 @@ def otel_variables(url, key):
         "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{key}",
         "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
         "OTEL_SERVICE_NAME": "weather-app",
+        "OTEL_METRICS_EXPORTER": "none",
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",
     }

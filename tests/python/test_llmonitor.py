@@ -2,7 +2,7 @@
 
 import programs
 import pytest
-from stub_openai import ANSWER
+from stub_answer import ANSWER
 from weather import ADA, CALL, FAILED, FAILED_CALL, MONITORED, QUESTION, THREAD
 
 DECORATED = [

@@ -3,7 +3,7 @@
 import hashlib
 
 import programs
-from stub_openai import ANSWER
+from stub_answer import ANSWER
 from weather import ADA, CALL, FAILED, FAILED_CALL, MONITORED, QUESTION, THREAD
 
 # It tells how much of the prompt was cached.

@@ -2,7 +2,7 @@
 
 import programs
 import pytest
-from stub_openai import ANSWER
+from stub_answer import ANSWER
 from weather import QUESTION
 
 SERVED = {"type": "llm", "model": "gpt-4o-mini-2024-07-18", "output": ANSWER}

@@ -1,6 +1,6 @@
 """What the client programs do, as trees of runs and as threads: an agent that asks a model, a tool, and the model again."""
 
-from stub_openai import ANSWER
+from stub_answer import ANSWER
 
 QUESTION = "What is the weather in Paris?"
 CALL = {"name": "gpt-4o-mini", "type": "llm", "model": "gpt-4o-mini", "tokens": [37, 11], "cost": "0.00001215"}
@@ -34,3 +34,8 @@ THREAD = {
         {"role": "assistant", "content": ANSWER, "feedback": ["negative", "it snowed"]},
     ],
 }
+
+# What a program whose calls are for a user, in a session and with a tag says of each run.
+INSIDE = {"user": "user-42", "thread": "thread-7", "tags": ["v1"]}
+# A call whose client tells the model that answered and what was cached.
+SERVED_CALL = {"type": "llm", "model": "gpt-4o-mini-2024-07-18", "tokens": [37, 11], "cached": 8, "cost": "0.00001155"}
