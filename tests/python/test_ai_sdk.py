@@ -66,8 +66,8 @@ def conventions():
         agent("summary", QUESTION, ANSWER, [claude]),
         agent("slow", "slowly", ANSWER, [call("slowly", ANSWER)]),
         agent("object", QUESTION, "celsius", [call(QUESTION, "celsius")]),
-        # One call in two spans, of which the inner one counts it.
-        {**vectors, "type": "llm", "model": EMBEDDING["model"], "calls": 1, "children": [{**vectors, **EMBEDDING}]},
+        # One call in two spans, of which the inner one has its usage.
+        {**vectors, "type": "llm", "model": EMBEDDING["model"], "total_cost": EMBEDDING["cost"], "children": [{**vectors, **EMBEDDING}]},
         agent("failing", "FAIL-500", None, [failed_call], **FAILED),
     ]
 
