@@ -34,7 +34,7 @@ pub use state::{ErrorSummary, Previews, RunState, StateFault};
 pub use status::{CostStatus, RunStatus};
 pub use totals::Totals;
 
-use crate::limits;
+use crate::{limits, turn_text};
 
 /// The beginning of a JSON value for lists: text without its quotes, other values as JSON.
 pub fn preview(value: &RawValue) -> Box<str> {
@@ -54,6 +54,14 @@ pub fn preview(value: &RawValue) -> Box<str> {
         return decoded.into();
     }
     first_chars(cut).into()
+}
+
+/// The beginning of an output for lists: of the answer in a message, where it is one, else [`preview`].
+pub fn answer_preview(value: &RawValue) -> Box<str> {
+    match turn_text::spoken_answer(value) {
+        Some(text) => first_chars(&text).into(),
+        None => preview(value),
+    }
 }
 
 /// Decodes the longest valid prefix of the inside of a JSON string.

@@ -33,6 +33,7 @@ pub mod run;
 pub mod start;
 pub mod thread;
 pub mod timestamp;
+pub mod turn_text;
 pub mod usage;
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub struct Run {
     pub feedback: Option<Feedback>,
     /// Beginning of the input.
     pub input_preview: Option<String>,
-    /// Beginning of the output.
+    /// Beginning of the output: of the answer's text, where the output is a message.
     pub output_preview: Option<String>,
 }
 

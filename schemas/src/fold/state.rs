@@ -9,7 +9,7 @@ use super::call_details::DetailRegisters;
 use super::calls::{Call, Calls};
 use super::marks::{LatestFeedback, Marks};
 use super::stored::{self, boxed_marks, preview_stamp, stored_fields, value};
-use super::{First, Last, RunStatus, Stamp, cut_at, preview};
+use super::{First, Last, RunStatus, Stamp, answer_preview, cut_at, preview};
 use crate::event::{ErrorInfo, Event, text_of};
 use crate::ids::EventId;
 use crate::limits;
@@ -187,7 +187,7 @@ impl RunState {
         self.parent
             .offer_some(stamp, event.parent_run_id.as_deref(), Into::into);
         self.input.offer_some(stamp, event.input, preview);
-        self.output.offer_some(stamp, event.output, preview);
+        self.output.offer_some(stamp, event.output, answer_preview);
         self.error
             .offer_some(stamp, event.error.as_ref(), ErrorSummary::of);
         self.model
@@ -426,7 +426,7 @@ text_getters! {
     own_agent = agent,
     /// The user in the run's own events; may be empty.
     own_user_email = user_email,
-    /// May be empty.
+    /// The thread in the run's own events; may be empty. Ancestors' threads do not count here.
     thread_id = thread_id,
     /// The identifier that the model's provider gave to the response; may be empty.
     response_id = response_id,
