@@ -286,6 +286,7 @@ fn run_row(pool: &[Sample], n: u64) -> RunRow<'_> {
         cost_estimated: 0,
         counted_run_id: "",
         enclosing_call: "",
+        turn_at: 0,
         call_links: &[],
         total_cost: i128::from(n % 1_000_000) * 1_000_000_000,
         total_prompt_tokens: n % 5000,

@@ -215,7 +215,7 @@ impl HotView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Counting, OwnCost, Resolved, RunTotals, Scope, Snapshot, nothing};
+    use crate::run::{Counting, OwnCost, Resolved, RunTotals, Scope, Snapshot, Turn, nothing};
     use schemas::ids::{AppId, ProjectId};
 
     fn run(state_bytes: usize) -> HotRun {
@@ -231,6 +231,8 @@ mod tests {
                 root: nothing(),
                 agent: nothing(),
                 user_email: nothing(),
+                thread: nothing(),
+                turn: Turn::No,
                 enclosing_call: nothing(),
                 is_call: false,
             },

@@ -10,4 +10,4 @@ pub use cost::OwnCost;
 pub use key::{BuildKeyHasher, KeyMap, KeySet, RunKey, Scope};
 pub use node::{Node, Nodes};
 pub use row::{RunToStore, rows};
-pub use snapshot::{Counting, HotRun, Resolved, RunTotals, Snapshot, nothing};
+pub use snapshot::{Counting, HotRun, Resolved, RunTotals, Snapshot, Turn, nothing};

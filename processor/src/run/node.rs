@@ -7,7 +7,7 @@ use store::reads::states::StoredRun;
 
 use super::cost::OwnCost;
 use super::key::{KeyMap, RunKey, Scope};
-use super::snapshot::{Counting, HotRun, Resolved, RunTotals, Snapshot, nothing};
+use super::snapshot::{Counting, HotRun, Resolved, RunTotals, Snapshot, Turn, nothing};
 use crate::error::ProcessorError;
 
 #[derive(Clone, Debug)]
@@ -166,6 +166,8 @@ impl Node {
             root: run_id.clone(),
             agent: nothing(),
             user_email: nothing(),
+            thread: nothing(),
+            turn: Turn::No,
             enclosing_call: nothing(),
             is_call: false,
         };
@@ -259,6 +261,12 @@ impl Node {
                 root: newest.root_run_id.as_str().into(),
                 agent: newest.agent.as_str().into(),
                 user_email: newest.user_email.as_str().into(),
+                thread: newest.thread_id.as_str().into(),
+                turn: match newest.turn_at {
+                    ..0 => Turn::Unknown,
+                    0 => Turn::No,
+                    1.. => Turn::Begins,
+                },
                 enclosing_call: newest.enclosing_call.as_str().into(),
                 is_call: state.is_llm(),
             },

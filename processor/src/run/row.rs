@@ -1,9 +1,9 @@
 //! From runs in memory to rows.
 
 use schemas::fold::Totals;
-use store::tables::rows::RunRow;
+use store::tables::rows::{NO_TURN, RunRow, TURN_UNKNOWN};
 
-use super::{Node, Scope};
+use super::{Node, Scope, Turn};
 
 /// A row of a changed run, made when it is written: it takes many times the memory of what it is made of.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,26 @@ pub fn rows<'a>(
     tombstones.chain([row(key, node.state.is_unseen())])
 }
 
+/// Longest time from the question of a turn to its answer, milliseconds: reads of a stretch of time look for turns that
+/// began so long before it. An answer that took longer counts as given after this time.
+const TURN_MS_MAX: i64 = 24 * 60 * 60 * 1000;
+
+/// The column that says whether the run begins a turn of its thread, and when that ended.
+fn turn_at(node: &Node) -> i64 {
+    match node.resolved.turn {
+        Turn::Unknown => TURN_UNKNOWN,
+        Turn::No => NO_TURN,
+        Turn::Begins => {
+            let took = node.state.latency_ms().unwrap_or_default();
+            let ended_at_ms = node
+                .state
+                .started_at_ms()
+                .saturating_add(took.min(TURN_MS_MAX));
+            ended_at_ms.max(1)
+        }
+    }
+}
+
 fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
     let state = &node.state;
     let cost = node.cost;
@@ -87,7 +107,8 @@ fn current<'a>(node: &'a Node, scope: &'a Scope, now_ms: i64) -> RunRow<'a> {
         user_email: &node.resolved.user_email,
         model: state.model(),
         tags: state.tags().collect(),
-        thread_id: state.thread_id(),
+        thread_id: &node.resolved.thread,
+        turn_at: turn_at(node),
         ended_at: state.ended_at_ms(),
         latency_ms: state.latency_ms(),
         prompt_tokens: tokens.prompt,

@@ -15,6 +15,10 @@ pub struct Resolved {
     pub agent: Arc<str>,
     /// The run's user, else the nearest ancestor's, else empty.
     pub user_email: Arc<str>,
+    /// The run's thread, else the nearest ancestor's, else empty.
+    pub thread: Arc<str>,
+    /// Whether it begins a turn of its thread.
+    pub turn: Turn,
     /// The nearest run of type `llm` above it, else empty.
     pub enclosing_call: Arc<str>,
     /// Whether it is of type `llm` itself, and so encloses what is below it.
@@ -23,9 +27,18 @@ pub struct Resolved {
 
 impl Resolved {
     pub fn bytes(&self) -> usize {
-        let inherited = self.agent.len() + self.user_email.len();
+        let inherited = self.agent.len() + self.user_email.len() + self.thread.len();
         self.root.len() + inherited + self.enclosing_call.len()
     }
+}
+
+/// Whether a run begins a turn of its thread: whether its parent is not in the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    No,
+    Begins,
+    /// Its row is of a version without threads of runs, and nothing has resolved it since.
+    Unknown,
 }
 
 /// A run's state as the table stores it: equal states have equal snapshots.

@@ -1,13 +1,14 @@
 //! Roots, and values inherited from ancestors.
 //!
-//! A run's root is its topmost known ancestor: a run whose parent was never seen is a root. Its agent and its user are
-//! its own, else the nearest ancestor's. Runs whose parents form a cycle (real clients send such) all have the smallest
+//! A run's root is its topmost known ancestor: a run whose parent was never seen is a root. Its agent, its user and its
+//! thread are its own, else the nearest ancestor's. A run begins a turn of its thread if its parent is not in it, or if it
+//! is the root. Runs whose parents form a cycle (real clients send such) all have the smallest
 //! of their ids as root. All of this is a function of the known runs, not of their order of arrival: [`resolve`] does
 //! one round, and the caller loads further runs into the working set until nothing changes any more.
 
 use std::sync::Arc;
 
-use crate::run::{KeyMap, KeySet, Node, Nodes, Resolved, RunKey, nothing};
+use crate::run::{KeyMap, KeySet, Node, Nodes, Resolved, RunKey, Turn, nothing};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Round {
@@ -135,13 +136,23 @@ fn inherit(node: &Node, above: Option<&Resolved>) -> Resolved {
         None if own.is_empty() => nothing(),
         _ => own.into(),
     };
+    let root = above.map_or_else(|| node.run_id.clone(), |above| above.root.clone());
+    let thread = own_or(node.state.thread_id(), above.map(|above| &above.thread));
+    // In a cycle of one thread the root begins the turn.
+    let is_first = root == node.run_id || above.is_none_or(|above| above.thread != thread);
+    let turn = match !thread.is_empty() && is_first {
+        true => Turn::Begins,
+        false => Turn::No,
+    };
     Resolved {
-        root: above.map_or_else(|| node.run_id.clone(), |above| above.root.clone()),
+        root,
         agent: own_or(node.state.own_agent(), above.map(|above| &above.agent)),
         user_email: own_or(
             node.state.own_user_email(),
             above.map(|above| &above.user_email),
         ),
+        thread,
+        turn,
         enclosing_call: above.map_or_else(nothing, |above| above.enclosing_call.clone()),
         is_call: node.state.is_llm(),
     }
@@ -157,6 +168,8 @@ fn resolve_cycle(nodes: &mut Nodes, members: &[RunKey]) {
         root,
         agent: nothing(),
         user_email: nothing(),
+        thread: nothing(),
+        turn: Turn::No,
         // In a cycle no call encloses another: each would enclose itself.
         enclosing_call: nothing(),
         is_call: false,

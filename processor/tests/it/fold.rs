@@ -59,17 +59,17 @@ fn any_event() -> impl Strategy<Value = Reported> {
     (
         (proptest::sample::select(vec!["p", "q"]), proptest::sample::select(vec!["a", "a", "a", "b"])),
         (0u8..7, proptest::option::weighted(0.7, 0u8..9), name, 0i64..20),
-        (some_text(&["planner", "writer"]), some_text(&["u@x", "v@x"]), some_text(&["t1", "t2"])),
+        (some_text(&["planner", "writer"]), some_text(&["u@x", "v@x"]), some_text(&["t1", "t2"]), some_text(&["talk", "walk"])),
         (some_text(&["dear", "cheap", "unknown"]), some_text(&["llm", "tool"]), proptest::option::of(1u64..4), proptest::option::of(1u64..4)),
         (proptest::option::weighted(0.2, 1u64..9), proptest::option::weighted(0.2, 1u64..9), proptest::sample::select(vec!["positive", "negative"])),
         (some_text(&["done"]), proptest::option::weighted(0.3, 0u64..9), proptest::option::weighted(0.2, proptest::sample::select(vec!["success", "error"])), some_text(&["x", "y"])),
     )
-        .prop_map(|((project, app), (run, parent, name, at), (agent, user, tag), (model, kind, prompt, completion), (cost, estimated, rating), (output, length, status, response))| Reported {
+        .prop_map(|((project, app), (run, parent, name, at), (agent, user, tag, thread), (model, kind, prompt, completion), (cost, estimated, rating), (output, length, status, response))| Reported {
             project,
             app,
             event: json!({
                 "name": name, "run_id": format!("r{run}"), "parent_run_id": parent.map(|parent| format!("r{parent}")),
-                "timestamp": BASE_MS + at, "agent": agent, "user_email": user, "tags": tag.map(|tag| [tag]),
+                "timestamp": BASE_MS + at, "agent": agent, "user_email": user, "thread_id": thread, "tags": tag.map(|tag| [tag]),
                 "model": model, "type": kind, "prompt_tokens": prompt, "completion_tokens": completion,
                 "cost": cost, "estimated_cost": estimated, "ttft_ms": estimated, "rating": rating, "comment": format!("{rating} {at}"), "role": "user", "content": "c",
                 "output": output, "duration_ms": length, "status": status,

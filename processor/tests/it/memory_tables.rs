@@ -436,6 +436,8 @@ fn owned(row: &RunRow<'_>) -> Row {
             root_run_id: row.root_run_id.to_owned(),
             agent: row.agent.to_owned(),
             user_email: row.user_email.to_owned(),
+            thread_id: row.thread_id.to_owned(),
+            turn_at: row.turn_at,
             input_preview: row.input_preview.to_owned(),
             output_preview: row.output_preview.to_owned(),
             cost: row.cost,
@@ -457,6 +459,7 @@ fn owned(row: &RunRow<'_>) -> Row {
         columns: json!({
             "started_at": row.started_at, "ended_at": row.ended_at, "status": row.status.as_str(),
             "parent": row.parent_run_id, "root": row.root_run_id, "agent": row.agent, "user": row.user_email,
+            "thread": row.thread_id, "turn": row.turn_at,
             "tags": row.tags, "name": row.name, "saved": row.saved == 1,
             "feedback": [row.feedback_rating, row.feedback_comment],
             "cost": [row.cost.to_string(), format!("{:?}", row.cost_status)],

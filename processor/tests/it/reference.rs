@@ -416,6 +416,8 @@ fn columns(id: &RunId, runs: &Runs, counted: &Counted, rates: &Rates) -> Value {
         "root": root(&ancestors, runs),
         "agent": nearest("agent"),
         "user": nearest("user_email"),
+        "thread": thread(id, runs),
+        "turn": turn(id, runs),
         "tags": tags,
         "name": run.name(),
         "saved": run.is_saved(),
@@ -424,6 +426,29 @@ fn columns(id: &RunId, runs: &Runs, counted: &Counted, rates: &Rates) -> Value {
         "counted by": counted.get(id).map_or("", |run| &run.2),
         "calls": u64::try_from(own.calls).unwrap(),
     })
+}
+
+/// The run's thread, else the nearest ancestor's.
+fn thread(id: &RunId, runs: &Runs) -> String {
+    let ancestors = ancestors(id, runs);
+    let mut named = ancestors.iter().filter_map(|id| runs[id].last("thread_id"));
+    let thread = named.next().and_then(Value::as_str);
+    thread.unwrap_or_default().to_owned()
+}
+
+/// When the turn that the run begins has ended; 0 if its parent, or another run of its cycle, is in its thread.
+fn turn(id: &RunId, runs: &Runs) -> i64 {
+    let (run, own) = (&runs[id], thread(id, runs));
+    let above = parent(id, runs).map(|above| thread(&above, runs));
+    let is_root = root(&ancestors(id, runs), runs) == id.2;
+    match !own.is_empty() && (is_root || above != Some(own)) {
+        true => {
+            let ended = run.ended_at().unwrap_or(run.started_at());
+            let after_a_day = run.started_at() + 86_400_000;
+            ended.clamp(run.started_at(), after_a_day)
+        }
+        false => 0,
+    }
 }
 
 /// The run, its parent, and so on, as far as known and each once.

@@ -246,6 +246,7 @@ pub(crate) fn run<'a>(
         feedback_at: None,
         counted_run_id: "",
         enclosing_call: "",
+        turn_at: 0,
         call_links: &[],
         calls: 0,
         input_preview: "in",

@@ -67,6 +67,9 @@ pub struct StoredRun {
     pub root_run_id: String,
     pub agent: String,
     pub user_email: String,
+    pub thread_id: String,
+    /// See [`crate::tables::rows::RunRow`].
+    pub turn_at: i64,
     /// Part of the fold's state, as `output_preview`.
     pub input_preview: String,
     pub output_preview: String,

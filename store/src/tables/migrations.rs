@@ -59,6 +59,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(11, "0011_inherited_threads.sql"),
     migration!(12, "0012_calls_seen_twice.sql"),
     migration!(13, "0013_price_details.sql"),
+    migration!(14, "0014_turns.sql"),
     migration!(15, "0015_call_details.sql"),
 ];
 
@@ -89,7 +90,7 @@ impl Store {
         self.execute_all(&dialect.render(table)).await?;
 
         let applied = self.applied_migrations().await?;
-        let known = MIGRATIONS.len() as u32;
+        let known = MIGRATIONS.last().map_or(0, |migration| migration.number);
         if let Some(newest) = applied.iter().map(|migration| migration.number).max()
             && newest > known
         {

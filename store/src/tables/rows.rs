@@ -5,7 +5,7 @@
 use schemas::start::Start;
 
 use crate::tables::row_binary::table_row;
-pub use crate::tables::runs::RunRow;
+pub use crate::tables::runs::{NO_TURN, RunRow, TURN_UNKNOWN};
 
 table_row! {
     pub struct EventRow<'a> in "events" {

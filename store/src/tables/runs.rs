@@ -68,6 +68,11 @@ plain_columns!(
     CostStatus
 );
 
+/// [`RunRow::turn_at`] of a run that begins no turn of its thread.
+pub const NO_TURN: i64 = 0;
+/// [`RunRow::turn_at`] of a row of a version that knew no turns, as in the column's default.
+pub const TURN_UNKNOWN: i64 = -1;
+
 /// How a rebuild compares a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
@@ -157,6 +162,7 @@ run_columns! {
         model: Text, Folded;
         /// Sorted.
         tags: Texts, Folded;
+        /// Its own thread or the nearest ancestor's.
         thread_id: Text, Folded;
         ended_at: Option<i64>, Folded, list "addMilliseconds(started_at, latency_ms)";
         /// End minus start.
@@ -208,6 +214,8 @@ run_columns! {
         calls: u64, Folded;
         /// The nearest run of type `llm` above it.
         enclosing_call: Text, Folded;
+        /// Where the run begins a turn of its thread, the time of the turn's last message; else [`NO_TURN`].
+        turn_at: i64, Folded;
         /// Hashes that it has in common with runs that may report the same call.
         call_links: Numbers, Folded;
         /// Sorted by key.

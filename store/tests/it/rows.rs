@@ -69,6 +69,7 @@ pub(crate) fn run<'a>(app: &'a str, run_id: &'a str, version: u64, started_at: i
         calls: 0,
         counted_run_id: "",
         enclosing_call: "",
+        turn_at: 0,
         call_links: &[7, 1 << 63],
         input_preview: "in",
         output_preview: "out",

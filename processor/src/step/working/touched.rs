@@ -117,6 +117,7 @@ struct Links {
     parent: Option<RunKey>,
     agent: Box<str>,
     user_email: Box<str>,
+    thread: Box<str>,
     is_llm: bool,
 }
 
@@ -126,6 +127,7 @@ impl Links {
             parent: node.parent(),
             agent: node.state.own_agent().into(),
             user_email: node.state.own_user_email().into(),
+            thread: node.state.thread_id().into(),
             is_llm: node.state.is_llm(),
         }
     }
