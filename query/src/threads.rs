@@ -33,8 +33,11 @@ impl IntoParams for ThreadListParams {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let filters = [
             ("app_id", "App"),
-            ("agent", "Threads with a message of this agent"),
-            ("user_email", "Threads with a message of this user"),
+            ("agent", "Threads with a message or a turn of this agent"),
+            (
+                "user_email",
+                "Threads with a message or a turn of this user",
+            ),
             (
                 "feedback",
                 "Threads with a message whose newest rating is `positive`, `negative` or `any` of them, or without one (`none`)",
@@ -126,7 +129,8 @@ pub(crate) async fn list(
 
 /// Get a thread
 ///
-/// Messages in order, at most 10,000 or 32 MiB, each with its newest rating and a link to its run. If several apps use
+/// Messages in order, at most 10,000 or 32 MiB, each with its newest rating and a link to its run. Where no `chat` event
+/// names the thread, each of its turns has two messages: the question in the run's input and the answer in its output. If several apps use
 /// the id, the thread with the newest message is returned unless `app_id` selects one. Write slashes in an id as `%2F`.
 /// The id of a window stays valid when messages are added before or after it.
 #[utoipa::path(

@@ -1,7 +1,8 @@
 //! Threads as the API shows them, and what can be asked of their list.
 //!
-//! A thread is either named by its messages (`thread_id`), or a window: messages of one app, agent and user with pauses
-//! of at most [`WINDOW_GAP_MS`]. A window has no name; its id consists of its first message, see [`WindowId`].
+//! A thread is either named by its messages or its runs (`thread_id`), or a window: messages of one app, agent and user
+//! with pauses of at most [`WINDOW_GAP_MS`]. Where no message names a thread, its messages are made of its turns: the
+//! runs of the thread whose parents are not in it. A window has no name; its id consists of its first message, see [`WindowId`].
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -26,7 +27,7 @@ const WINDOW_PREFIX: &str = "w_";
 pub enum GroupedBy {
     /// They are of one app, agent and user and close in time.
     Window,
-    /// They name the same thread.
+    /// They, or their runs, name the same thread.
     ThreadId,
 }
 
@@ -41,14 +42,14 @@ pub struct Thread {
     pub thread_id: String,
     /// The app.
     pub app_id: String,
-    /// The agent of its newest message that names one.
+    /// The agent of its newest message or turn that has one.
     pub agent: Option<String>,
-    /// The user of its newest message that names one.
+    /// The user of its newest message or turn that has one.
     pub user_email: Option<String>,
-    /// Time of its first message.
+    /// Time of its first message, or start of its first turn.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Instant,
-    /// Time of its last message.
+    /// Time of its last message, or end of its last turn.
     #[schema(value_type = String, format = DateTime)]
     pub ended_at: Instant,
     /// Messages in it.
@@ -81,13 +82,13 @@ pub struct ThreadPage {
 /// One message of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ThreadMessage {
-    /// Identity of its event.
+    /// Identity of its event; of a message of a turn, an identity made of the run.
     pub event_id: String,
     /// `user` or `assistant`; from old clients also `system`, `tool` or what they say.
     pub role: String,
-    /// What was said.
+    /// What was said; of a turn the text of the run's input or output, else its JSON.
     pub content: String,
-    /// When it was said.
+    /// When it was said: of a turn the start or the end of the run.
     #[schema(value_type = String, format = DateTime)]
     pub timestamp: Instant,
     /// The run it names, or its own name.
@@ -151,9 +152,9 @@ pub struct ThreadQuery {
     pub project_id: Option<String>,
     /// Only threads of this app.
     pub app_id: Option<String>,
-    /// Only threads with a message that names this agent.
+    /// Only threads with a message or a turn of this agent.
     pub agent: Option<String>,
-    /// Only threads with a message that names this user.
+    /// Only threads with a message or a turn of this user.
     pub user_email: Option<String>,
     /// Only threads with this feedback on a message.
     pub feedback: Option<FeedbackFilter>,

@@ -1,11 +1,13 @@
 //! Reads of threads: their list, and one with its messages.
 //!
-//! A thread is never stored. It follows from the set of messages at the time of reading, so it is exact whatever the
+//! A thread is never stored. It follows from the set of messages and runs at the time of reading, so it is exact whatever the
 //! order of their arrival: a late message that bridges two windows makes them one (decision 0007).
 //!
 //! A message belongs to the thread that it names. One of an old client that names none, but whose `run_id` another message
 //! with a thread has, belongs to that thread: these clients name the thread only with the question. All others are
 //! windows.
+//!
+//! A thread that no message names may be named by runs: then its messages are made of its turns (decision 0029).
 //!
 //! A list goes backwards through time in growing ranges. In each, the threads whose last message may be there are found
 //! by their keys alone; only the threads of the page are then read completely. Rows that are in the table twice until
@@ -17,6 +19,7 @@ mod messages;
 mod named;
 mod speakers;
 mod sql;
+mod turns;
 mod windows;
 
 use std::collections::HashMap;
@@ -37,6 +40,7 @@ use candidates::Walk;
 pub(crate) use linked::chunks;
 use linked::{LinkedTotals, Wanted};
 use speakers::Speakers;
+use turns::LastTurn;
 
 /// Run ids that the totals of one page of threads cover, and of one thread in a list. A thread with more is marked.
 const IDS_OF_PAGE: usize = 5000;
@@ -60,6 +64,8 @@ pub struct ThreadRecord {
     messages: u64,
     totals: LinkedTotals,
     preview: String,
+    /// Where its messages are made of turns.
+    last_turn: Option<LastTurn>,
 }
 
 impl ThreadRecord {
@@ -142,7 +148,7 @@ impl Store {
             let Some(found) = walk.next(limit + 1 - threads.len()).await? else {
                 break;
             };
-            let mut matching = self.matching(&asked, &found, &walk).await?;
+            let mut matching = self.matching(&asked, &found, &mut walk).await?;
             matching.sort_by_key(|thread| std::cmp::Reverse(thread.place));
             threads.extend(matching);
         }
@@ -167,15 +173,24 @@ impl Store {
         &self,
         asked: &Asked<'_>,
         found: &[ThreadPlace],
-        walk: &Walk<'_>,
+        walk: &mut Walk<'_>,
     ) -> Result<Vec<ThreadRecord>, StoreError> {
         let (named, windows): (Vec<ThreadPlace>, Vec<ThreadPlace>) = found
             .iter()
             .partition(|place| place.grouped_by == GroupedBy::ThreadId);
-        let (mut threads, windows) = tokio::try_join!(
+        let names = walk.names_of(&named);
+        let (mut threads, of_runs, windows) = tokio::try_join!(
             self.named_threads(asked, &named, walk.may_inherit()),
+            self.threads_of_runs(&asked.scope, &names, asked.query),
             self.window_threads(asked, &windows, walk.may_inherit(), walk.speakers())
         )?;
+        threads.extend(of_runs);
+        let found: HashMap<u64, ThreadPlace> =
+            named.into_iter().map(|place| (place.key, place)).collect();
+        threads.retain(|thread| {
+            let found = found.get(&thread.place.key);
+            found.is_some_and(|found| walk.takes(&thread.place, found))
+        });
         threads.extend(windows);
         Ok(threads)
     }
@@ -195,6 +210,9 @@ impl Store {
             self.said_runs(scope, threads, wanted)
         )?;
         for thread in threads.iter_mut() {
+            if thread.last_turn.is_some() {
+                continue;
+            }
             let Some(last) = last.get(&thread.last.1) else {
                 continue;
             };
@@ -206,6 +224,7 @@ impl Store {
                 thread.user_email.clone_from(&last.user_email);
             }
         }
+        self.tell_previews(threads).await?;
         let totals = self.totals(scope, threads, said, wanted).await?;
         for (thread, totals) in threads.iter_mut().zip(totals) {
             thread.totals = totals;

@@ -3,6 +3,7 @@
 mod cases;
 mod model;
 mod speakers;
+mod turns;
 
 use std::collections::BTreeSet;
 
@@ -190,10 +191,13 @@ fn any_case() -> impl Strategy<Value = Case> {
     let runs = prop::collection::vec(
         (
             0usize..9,
-            0usize..4,
+            0usize..5,
             1i128..1000,
             prop::sample::select(vec!["", "clerk", "porter"]),
             prop::sample::select(vec!["", "", "ada"]),
+            (0i64..12, 0i64..3 * WINDOW_GAP_MS),
+            prop::sample::select(vec!["", "in"]),
+            prop::sample::select(vec!["", "out"]),
         ),
         8,
     );
@@ -234,17 +238,23 @@ fn any_case() -> impl Strategy<Value = Case> {
             let runs = runs
                 .into_iter()
                 .enumerate()
-                .map(|(at, (parent, kind, cost, agent, user))| Ran {
-                    app: "shop",
-                    run: RUNS[at],
-                    // A parent before it, none, or a message that is no run.
-                    parent: if parent < at { RUNS[parent] } else { "" },
-                    thread: if kind == 0 { "t/1" } else { "" },
-                    agent,
-                    user,
-                    cost: cost * 1_000_000_000_000_000,
-                    tokens: cost as u64,
-                })
+                .map(
+                    |(at, (parent, kind, cost, agent, user, (slot, length), input, output))| Ran {
+                        app: "shop",
+                        run: RUNS[at],
+                        // A parent before it, none, or a message that is no run.
+                        parent: if parent < at { RUNS[parent] } else { "" },
+                        thread: ["t/1", "s1", "s2", "", ""][kind],
+                        started_at: NOON_MS + slot * WINDOW_GAP_MS,
+                        length,
+                        input,
+                        output,
+                        agent,
+                        user,
+                        cost: cost * 1_000_000_000_000_000,
+                        tokens: cost as u64,
+                    },
+                )
                 .filter(|ran| ran.tokens % 5 != 0)
                 .collect();
             let (app, agent, user, judged, from, to) = question;
@@ -313,20 +323,26 @@ async fn write_runs(store: &Store, project: &str, case: &Case) {
         project_id: project,
         parent_run_id: ran.parent,
         root_run_id: root_of(ran),
-        thread_id: ran.thread,
+        thread_id: ran.resolved(&case.runs, |ran| ran.thread),
+        turn_at: ran.turn(&case.runs).unwrap_or_default(),
+        input_preview: ran.input,
+        output_preview: ran.output,
         agent: ran.resolved(&case.runs, |ran| ran.agent),
         user_email: ran.resolved(&case.runs, |ran| ran.user),
         total_cost: ran.cost,
         total_tokens_with_children: ran.tokens,
-        ..run(ran.app, ran.run, 2, NOON_MS)
+        ..run(ran.app, ran.run, 2, ran.started_at)
     };
     let first_start = |ran: &Ran| match ran.tokens % 3 {
-        0 => NOON_MS - 86_400_000,
-        _ => NOON_MS,
+        0 => ran.started_at - 86_400_000,
+        _ => ran.started_at,
     };
     let first = case.runs.iter().map(|ran| RunRow {
         version: 1,
         started_at: first_start(ran),
+        // Rows that are replaced name other threads, and other times.
+        thread_id: ["s1", "s2", ""][ran.tokens as usize % 3],
+        turn_at: first_start(ran) + ran.tokens as i64 % 5 * WINDOW_GAP_MS,
         agent: "bob",
         user_email: "clerk",
         ..current(ran)
@@ -343,7 +359,7 @@ async fn write_runs(store: &Store, project: &str, case: &Case) {
     let tombstones = case
         .runs
         .iter()
-        .filter(|ran| first_start(ran) != NOON_MS)
+        .filter(|ran| first_start(ran) != ran.started_at)
         .map(|ran| RunRow {
             is_deleted: 1,
             started_at: first_start(ran),
@@ -364,6 +380,7 @@ async fn check_case(store: &Store, project: &str, case: &Case) {
 async fn check_threads(store: &Store, project: &str, case: &Case, runs: &[Ran]) {
     let messages: BTreeSet<Message> = case.arrivals.iter().flatten().cloned().collect();
     let all = model::threads(&messages, runs);
+    let of_runs = model::threads_of_runs(&messages, runs);
     let pairs: Vec<(&str, &str)> = case
         .question
         .iter()
@@ -380,9 +397,13 @@ async fn check_threads(store: &Store, project: &str, case: &Case, runs: &[Ran]) 
         let mut found: Vec<String> = listed.iter().map(shown).collect();
         let mut wanted: Vec<String> = all
             .iter()
-            .filter(|thread| model::is_asked_for(thread, &query, &case.feedback))
+            .filter(|thread| model::is_asked_for(&thread.facts(), &query, &case.feedback))
             .map(|thread| expected(thread, runs))
             .collect();
+        let of_runs = of_runs.iter();
+        let of_runs = of_runs
+            .filter(|thread| model::is_asked_for(&thread.facts(runs), &query, &case.feedback));
+        wanted.extend(of_runs.map(|thread| thread.shown(runs)));
         found.sort();
         wanted.sort();
         assert_eq!(found, wanted, "{pairs:?}");
@@ -392,9 +413,20 @@ async fn check_threads(store: &Store, project: &str, case: &Case, runs: &[Ran]) 
             .await
             .unwrap();
         assert_eq!(shown(&view.thread.clone().into_thread()), shown(listed));
+        let mut of_runs = of_runs.iter();
+        if let Some(thread) = of_runs.find(|thread| thread.shown(runs) == shown(listed)) {
+            let said: Vec<(i64, &str, &str)> = view
+                .messages
+                .iter()
+                .map(|said| (said.timestamp, said.run_id.as_str(), said.role.as_str()))
+                .collect();
+            assert_eq!(said, thread.messages());
+            assert!(said.iter().all(|(_, run, _)| view.runs.contains(*run)));
+            continue;
+        }
         let thread = all
             .iter()
-            .filter(|thread| model::is_asked_for(thread, &query, &case.feedback))
+            .filter(|thread| model::is_asked_for(&thread.facts(), &query, &case.feedback))
             .find(|thread| expected(thread, runs) == shown(listed))
             .unwrap();
         let said: Vec<u128> = view.messages.iter().map(|said| said.event_id).collect();

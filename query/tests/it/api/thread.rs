@@ -281,3 +281,57 @@ async fn bad_questions_about_threads_are_a_400_that_says_what_is_allowed() {
         assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_of_runs_has_the_fields_of_the_api_and_links_to_its_runs() {
+    let tier = Tier::new().await;
+    let key = tier.key("ours", &[Scope::Read]).await;
+    let turn = RunRow {
+        thread_id: "talk/1",
+        turn_at: NOON_MS + 1500,
+        latency_ms: Some(1500),
+        agent: "clerk",
+        user_email: "ada@example.com",
+        output_preview: "It is on its way.",
+        ..run("ours", "app", "r", "")
+    };
+    let feedback = [judged("r", 9, "negative")];
+    tier.store.insert_runs([turn].into_iter()).await.unwrap();
+    tier.store
+        .insert_feedback(feedback.into_iter())
+        .await
+        .unwrap();
+    let (status, page) = tier.get(&key, "/api/thread?feedback=negative").await;
+    assert_eq!(status, StatusCode::OK, "{page}");
+    let expected = json!([{
+        "thread_id": "talk/1", "app_id": "app", "agent": "clerk", "user_email": "ada@example.com",
+        "started_at": "2026-11-20T10:00:00.000Z", "ended_at": "2026-11-20T10:00:01.500Z", "message_count": 2,
+        "total_tokens": 7, "total_cost": 1.5, "totals_truncated": false, "preview": "It is on its way.",
+        "grouped_by": "thread_id"
+    }]);
+    assert_eq!(page["data"], expected);
+    let (_, none) = tier.get(&key, "/api/thread?feedback=positive").await;
+    assert_eq!(none["data"], json!([]));
+    let (status, thread) = tier.get(&key, "/api/thread/talk%2F1").await;
+    assert_eq!(status, StatusCode::OK, "{thread}");
+    let [question, answer] = [0, 1].map(|at| thread["messages"][at].clone());
+    assert_eq!(
+        (&question["role"], &question["feedback"]),
+        (&json!("user"), &Value::Null)
+    );
+    assert_eq!(
+        (
+            &answer["role"],
+            &answer["content"],
+            &answer["feedback"]["rating"]
+        ),
+        (
+            &json!("assistant"),
+            &json!("It is on its way."),
+            &json!("negative")
+        )
+    );
+    for message in [&question, &answer] {
+        assert_eq!(message["run"], json!("/api/run/r?app_id=app"));
+    }
+}

@@ -1,7 +1,9 @@
 //! Candidates: a walk backwards through time that yields the positions of threads, greatest first.
 //!
 //! A position is only where a thread's last message of the walked time is. Reading the thread completely shows whether
-//! it continues after that; then it is no thread of this page: it was on an earlier one.
+//! it continues after that; then it is no thread of this page: it was on an earlier one. It may also end before that: a
+//! candidate comes from a replaced row of a run, or from a turn of a thread that has messages. Then it belongs to this
+//! page if the walk has passed its end, and else is found there again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,6 +16,7 @@ use serde::Deserialize;
 use super::Asked;
 use super::speakers::{SpeakerCheck, Speakers};
 use super::sql::{self, Inheritance, MAY_INHERIT, MS, Stretch};
+use super::turns::{self, TURN_MS_MAX};
 use super::windows::{BEGINNING_MS, FIRST_LOOK_MS};
 use crate::client::Store;
 use crate::client::query::BoundedQuery;
@@ -42,6 +45,14 @@ const CANDIDATES: usize = 2000;
 struct Found {
     key: u64,
     last: i64,
+}
+
+/// A thread of a turn.
+#[derive(Row, Deserialize)]
+struct FoundTurn {
+    key: u64,
+    last: i64,
+    name: String,
 }
 
 /// A run whose thread is inherited by messages that name none.
@@ -100,6 +111,13 @@ impl Below {
         }
     }
 
+    /// Whether the position is still to come.
+    fn includes(self, place: &ThreadPlace) -> bool {
+        let ms = place.ended_at_ms;
+        let most = self.key(place.grouped_by);
+        ms < self.ms || (ms == self.ms && most.is_some_and(|most| place.key <= most))
+    }
+
     /// The condition on `last` and `key`.
     fn condition(self, grouped_by: GroupedBy) -> Conditions {
         let mut condition = Conditions::default();
@@ -121,11 +139,15 @@ pub(super) struct Walk<'a> {
     asked: &'a Asked<'a>,
     below: Below,
     width_ms: i64,
+    /// No position is later than one `TURN_MS_MAX` after this time.
+    newest_ms: UnixMs,
     /// The earliest time of a position.
     end_ms: UnixMs,
     is_over: bool,
     /// Named threads that were yielded: the walk meets their earlier messages further down.
     met: HashSet<u64>,
+    /// The names of the candidates that have turns, by their keys.
+    names: HashMap<u64, String>,
     /// Whether there are messages with a thread and messages without one; `None` until it was read.
     has_both: Option<bool>,
     speakers: SpeakerCheck<'a>,
@@ -138,10 +160,24 @@ impl<'a> Walk<'a> {
         after: Option<ThreadPlace>,
     ) -> Result<Self, StoreError> {
         // Answered from the engine's metadata of its partitions; of all projects, and used only as bounds.
-        let extent = "SELECT toUnixTimestamp64Milli(min(timestamp)), toUnixTimestamp64Milli(max(timestamp)) FROM messages";
-        let (oldest, newest): (i64, i64) = store.bounded_query(extent).one().await?;
+        let extent = |time: &str, table: &str| {
+            store.bounded_query(&format!(
+                "SELECT toUnixTimestamp64Milli(min({time})), toUnixTimestamp64Milli(max({time})) FROM {table}"
+            ))
+        };
+        let (messages, runs) = tokio::try_join!(
+            extent("timestamp", "messages").one::<(i64, i64)>(),
+            extent("started_at", "runs").one::<(i64, i64)>()
+        )?;
+        // Of an empty table both are 0.
+        let oldest = match (messages, runs) {
+            ((0, 0), (first, _)) | ((first, _), (0, 0)) => first,
+            ((of_messages, _), (of_runs, _)) => of_messages.min(of_runs),
+        };
+        let newest = messages.1.max(runs.1);
+        let latest = messages.1.max(runs.1.saturating_add(TURN_MS_MAX));
         let query = asked.query;
-        let to_ms = query.to_ms.unwrap_or(newest).min(newest);
+        let to_ms = query.to_ms.unwrap_or(latest).min(latest);
         let below = match after {
             Some(after) if after.ended_at_ms <= to_ms => Below::place(after),
             _ => Below::time(to_ms),
@@ -153,9 +189,11 @@ impl<'a> Walk<'a> {
             asked,
             below,
             width_ms: if filters { FIRST_FILTERED_MS } else { FIRST_MS },
+            newest_ms: newest,
             end_ms: query.from_ms.unwrap_or(oldest).max(oldest),
             is_over: false,
             met: HashSet::new(),
+            names: HashMap::new(),
             has_both: None,
             speakers: SpeakerCheck::new(store, &asked.scope),
         })
@@ -171,6 +209,27 @@ impl<'a> Walk<'a> {
         &self.speakers
     }
 
+    /// The names of those candidates that have turns.
+    pub(super) fn names_of(&self, places: &[ThreadPlace]) -> Vec<&str> {
+        let keys = places.iter().map(|place| place.key);
+        let keys: HashSet<u64> = keys.collect();
+        let names = keys.into_iter().filter_map(|key| self.names.get(&key));
+        names.map(String::as_str).collect()
+    }
+
+    /// Whether a thread that ends at `place` is part of what the walk has yielded, if it was found as a candidate at
+    /// `found`. One that ends further down will be found there.
+    pub(super) fn takes(&mut self, place: &ThreadPlace, found: &ThreadPlace) -> bool {
+        if place == found {
+            return true;
+        }
+        let is_passed = self.is_over || !self.below.includes(place);
+        if !is_passed {
+            self.met.remove(&place.key);
+        }
+        is_passed && place < found && place.ended_at_ms >= self.end_ms
+    }
+
     /// The next positions, about `wanted` of them, greatest first. `None` when there are no more.
     pub(super) async fn next(
         &mut self,
@@ -182,7 +241,9 @@ impl<'a> Walk<'a> {
             if near_ms < self.end_ms {
                 break;
             }
-            let far = sql::slot_start(near_ms.saturating_sub(self.width_ms));
+            // After the newest start there may only be ends of turns.
+            let far = near_ms.min(self.newest_ms).saturating_sub(self.width_ms);
+            let far = sql::slot_start(far);
             let takes_all = far.saturating_sub(self.end_ms) <= self.width_ms.saturating_mul(REST);
             let stretch = Stretch {
                 from_ms: if takes_all {
@@ -232,7 +293,8 @@ impl<'a> Walk<'a> {
         stretch: Stretch,
         ask: usize,
     ) -> Result<(Vec<ThreadPlace>, Option<ThreadPlace>), StoreError> {
-        let inheritance = if stretch.to_ms - stretch.from_ms <= LOOKED_UP_MS {
+        let length_ms = stretch.to_ms.min(self.newest_ms) - stretch.from_ms;
+        let inheritance = if length_ms <= LOOKED_UP_MS {
             match self.has_both {
                 Some(false) => Inheritance::Nothing,
                 _ => Inheritance::LookedUp,
@@ -242,8 +304,9 @@ impl<'a> Walk<'a> {
         } else {
             Inheritance::Nothing
         };
-        let (named, inherited, speakers) = tokio::try_join!(
+        let (named, turns, inherited, speakers) = tokio::try_join!(
             self.named(stretch, ask),
+            self.turns(stretch, ask),
             self.inherited(stretch, inheritance),
             self.speakers.within(self.spoken_in(stretch))
         )?;
@@ -259,6 +322,13 @@ impl<'a> Walk<'a> {
             }
         };
         let (inheriting, windows) = tokio::try_join!(inheriting, self.windows(stretch, ask, read))?;
+        let turns: Vec<Found> = turns
+            .into_iter()
+            .map(|FoundTurn { key, last, name }| {
+                self.names.insert(key, name);
+                Found { key, last }
+            })
+            .collect();
         let place = |grouped_by| {
             move |found: &Found| ThreadPlace {
                 ended_at_ms: found.last,
@@ -268,6 +338,7 @@ impl<'a> Walk<'a> {
         };
         let lists = [
             (&named, GroupedBy::ThreadId),
+            (&turns, GroupedBy::ThreadId),
             (&inheriting, GroupedBy::ThreadId),
             (&windows, GroupedBy::Window),
         ];
@@ -283,7 +354,7 @@ impl<'a> Walk<'a> {
             .filter(|place| cut.is_none_or(|cut| *place >= cut))
             .collect();
         places.sort_by(|left, right| right.cmp(left));
-        // A thread's own messages and messages that inherit it come from separate queries.
+        // A thread's own messages, messages that inherit it and its turns come from separate queries.
         let mut seen = HashSet::new();
         places.retain(|place| place.grouped_by == GroupedBy::Window || seen.insert(place.key));
         Ok((places, cut))
@@ -306,6 +377,45 @@ impl<'a> Walk<'a> {
         );
         let query = self.store.bounded_query(&sql);
         self.rows(query, [&at, &filter, &below]).await
+    }
+
+    /// Threads with turns. Replaced rows are among them.
+    async fn turns(&self, stretch: Stretch, ask: usize) -> Result<Vec<FoundTurn>, StoreError> {
+        let scope = &self.asked.scope;
+        let filter = turns::filter(scope, self.asked.query);
+        let below = self.below.condition(GroupedBy::ThreadId);
+        let mut at = Conditions::default();
+        for (sql, name, ms) in [
+            (
+                "turn_at >= {turns_from:Int64}",
+                "turns_from",
+                stretch.from_ms.max(1),
+            ),
+            ("turn_at <= {turns_to:Int64}", "turns_to", stretch.to_ms),
+        ] {
+            at.and_with(sql, name, Value::Number(ms));
+        }
+        at.and(&format!(
+            "started_at >= fromUnixTimestamp64Milli({{turns_from:Int64}} - {TURN_MS_MAX}, 'UTC') \
+             AND started_at <= fromUnixTimestamp64Milli({{turns_to:Int64}}, 'UTC')"
+        ));
+        // Each row is compared with the walk's position: a replaced one above it must not hide the current one.
+        let sql = format!(
+            "SELECT key, max(last) AS latest, any(name) FROM (\
+               SELECT {key} AS key, turn_at AS last, thread_id AS name FROM runs \
+               WHERE {scope} AND is_deleted = 0 AND {at} AND {filter}) \
+             WHERE {below} GROUP BY key ORDER BY latest DESC, key DESC LIMIT {ask}",
+            key = turns::KEY,
+            scope = scope.sql(),
+            at = at.sql(),
+            filter = filter.sql(),
+            below = below.sql(),
+        );
+        let query = scope.fill(sql::grouped(self.store.bounded_query(&sql)));
+        let query = [&at, &filter, &below]
+            .into_iter()
+            .fold(query, |query, conditions| conditions.fill(query));
+        query.rows().await
     }
 
     /// Threads with messages that inherit them.

@@ -1,6 +1,6 @@
 //! The cost of a thread: its linked runs, each with all descendants.
 //!
-//! Linked are the runs that name the thread, runs that a message names, and runs whose parent a message names. A run
+//! Linked are the turns of the thread, runs that a message names, and runs whose parent a message names. A run
 //! below another linked one is already in that one's totals, so only the topmost count.
 
 use std::collections::{HashMap, HashSet};
@@ -15,6 +15,7 @@ use super::sql::{self, Inheritance, MS, Stretch};
 use crate::client::Store;
 use crate::error::StoreError;
 use crate::reads::filter_sql::{Conditions, Value};
+use crate::tables::runs::NO_TURN;
 
 /// Ids in one query, and their bytes: a parameter is limited to 128 KiB, escaping can double it, and it is sent once.
 const IDS_PER_QUERY: usize = 1200;
@@ -78,6 +79,7 @@ struct Linked {
     parent_run_id: String,
     root_run_id: String,
     thread_id: String,
+    turn_at: i64,
     total_cost: i128,
     total_tokens: u64,
 }
@@ -159,9 +161,14 @@ impl Store {
         let mut was_cut = false;
         // Separate queries: an `OR` of two columns uses no index.
         let by_message = chunks(&ids).flat_map(|ids| [("run_id", ids), ("parent_run_id", ids)]);
+        // Rows of earlier versions do not tell whether they are turns.
         let by_name = chunks(&names).map(|names| ("thread_id", names));
         for (link, ids) in by_message.chain(by_name) {
-            let runs = self.linked_runs(scope, link, ids).await?;
+            let only = match link {
+                "thread_id" => "turn_at != 0",
+                _ => "1",
+            };
+            let runs = self.linked_runs(scope, link, ids, only).await?;
             was_cut |= runs.len() >= RUNS_PER_QUERY;
             linked.extend(runs.into_iter().map(|run| (run.name(), run)));
         }
@@ -175,7 +182,11 @@ impl Store {
             let by_name = threads
                 .iter()
                 .enumerate()
-                .filter(|(_, thread)| !thread.name.is_empty() && thread.name == run.thread_id)
+                .filter(|(_, thread)| {
+                    run.turn_at != NO_TURN
+                        && !thread.name.is_empty()
+                        && thread.name == run.thread_id
+                })
                 .map(|(at, _)| at);
             for at in by_message.chain(by_name) {
                 if threads[at].project_id == run.project_id && threads[at].app_id == run.app_id {
@@ -274,13 +285,15 @@ impl Store {
         scope: &Conditions,
         link: &str,
         ids: &[&str],
+        only: &str,
     ) -> Result<Vec<Linked>, StoreError> {
         let mut links = Conditions::default();
         let ids = ids.iter().map(|id| (*id).to_owned()).collect();
         let link = format!("{link} IN {{ids:Array(String)}}");
         links.and_with(&link, "ids", Value::Texts(ids));
+        links.and(only);
         let sql = format!(
-            "SELECT project_id, app_id, run_id, parent_run_id, root_run_id, thread_id, total_cost, \
+            "SELECT project_id, app_id, run_id, parent_run_id, root_run_id, thread_id, turn_at, total_cost, \
                total_tokens_with_children \
              FROM runs FINAL PREWHERE {scope} AND (started_at, run_id) IN (\
                SELECT started_at, run_id FROM runs WHERE {scope} AND is_deleted = 0 AND {links} LIMIT {RUNS_PER_QUERY}) \
@@ -315,7 +328,7 @@ impl Store {
         let roots: Vec<&str> = roots.into_iter().collect();
         let mut parents = HashMap::new();
         for roots in chunks(&roots) {
-            let runs = self.linked_runs(scope, "root_run_id", roots).await?;
+            let runs = self.linked_runs(scope, "root_run_id", roots, "1").await?;
             parents.extend(runs.into_iter().map(|run| (run.name(), run.parent_run_id)));
         }
         Ok(parents)

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use clickhouse::Row;
-use schemas::thread::{GroupedBy, WindowId};
+use schemas::thread::{GroupedBy, ThreadQuery, WindowId};
 use schemas::timestamp::UnixMs;
 use serde::Deserialize;
 
 use super::speakers::{SpeakerCheck, Speakers};
 use super::sql::{self, Inheritance, MS, PLACE, Stretch};
+use super::turns::{self, Owner, Turn};
 use super::{IDS_OF_THREAD, ThreadRecord, chunks, column_text, linked, named, within};
 use crate::client::Store;
 use crate::error::StoreError;
@@ -18,6 +19,8 @@ use crate::reads::filter_sql::{Conditions, Projects, Value};
 /// Messages in one result, and bytes of their content: a bound on memory.
 const MESSAGES: usize = 10_000;
 const MESSAGES_BYTES: usize = 32 << 20;
+/// Turns in one result: each has two messages.
+const TURNS: usize = MESSAGES / 2;
 /// Messages whose content is read by one query: each may have a megabyte.
 const CONTENTS_PER_QUERY: usize = 200;
 /// Maximum number of apps in the look-up of one thread id.
@@ -119,7 +122,7 @@ impl Store {
                     .filter(|other| other.project_id == home.project_id)
                     .map(|other| other.app_id)
                     .collect();
-                return self.named_thread(home, others).await;
+                return self.named_thread(home, name.thread_id, others).await;
             }
         }
         if name.grouped_by == Some(GroupedBy::ThreadId) {
@@ -139,21 +142,30 @@ impl Store {
         // The question arrived after the answer: a window's message belongs to a thread by now.
         if naming.owner != 0 {
             let key = naming.owner;
-            return self.named_thread(Home { key, ..home }, Vec::new()).await;
+            let home = Home { key, ..home };
+            return self.named_thread(home, "", Vec::new()).await;
         }
         self.window(home, id.timestamp_ms).await
     }
 
-    /// The threads with this name, the one with the newest message first.
+    /// The threads with this name, the one with the newest message or turn first.
     async fn homes(&self, scope: &Conditions, thread_id: &str) -> Result<Vec<Home>, StoreError> {
+        let turns = turns::current_turns(
+            scope.sql(),
+            &format!("project_id, app_id, {} AS key, turn_at AS at", turns::KEY),
+        );
         let sql = format!(
-            "SELECT project_id, app_id, thread_key FROM messages WHERE {} AND thread_id = {{thread:String}} \
-             GROUP BY project_id, app_id, thread_key ORDER BY max(timestamp) DESC, project_id, app_id \
-             LIMIT {APPS_OF_THREAD}",
+            "SELECT project_id, app_id, key FROM (\
+               SELECT toString(project_id) AS project_id, toString(app_id) AS app_id, key, at FROM (\
+                 SELECT project_id, app_id, thread_key AS key, {MS} AS at FROM messages \
+                 WHERE {} AND thread_id IN {{names:Array(String)}} \
+                 UNION ALL {turns})) \
+             GROUP BY project_id, app_id, key ORDER BY max(at) DESC, project_id, app_id LIMIT {APPS_OF_THREAD}",
             scope.sql()
         );
-        let query = self.bounded_query(&sql).param("thread", thread_id);
-        scope.fill(query).rows().await
+        let named = turns::named(&[thread_id]);
+        let query = named.fill(scope.fill(self.turn_query(&sql)));
+        query.rows().await
     }
 
     /// The message in a window's id, and the thread that it belongs to by now, if any.
@@ -194,6 +206,7 @@ impl Store {
     async fn named_thread(
         &self,
         home: Home,
+        name: &str,
         also_in_apps: Vec<String>,
     ) -> Result<Option<MessagesOfThread>, StoreError> {
         let scope = home.scope();
@@ -201,7 +214,11 @@ impl Store {
             .whole_threads(&scope, &[home.key], &Conditions::default(), true)
             .await?;
         let Some(thread) = found.pop() else {
-            return Ok(None);
+            let found = self.thread_of_runs(&home, name).await?;
+            return Ok(found.map(|found| MessagesOfThread {
+                also_in_apps,
+                ..found
+            }));
         };
         let keys = sql::keys([home.key].into_iter());
         let rows = named::rows_of_threads(
@@ -223,6 +240,50 @@ impl Store {
         Ok(Some(MessagesOfThread {
             also_in_apps,
             ..found
+        }))
+    }
+
+    /// The thread of this name whose messages are made of its turns.
+    async fn thread_of_runs(
+        &self,
+        home: &Home,
+        name: &str,
+    ) -> Result<Option<MessagesOfThread>, StoreError> {
+        let scope = home.scope();
+        let (names, any) = ([name], ThreadQuery::default());
+        let (mut threads, mut turns) = tokio::try_join!(
+            self.threads_of_runs(&scope, &names, &any),
+            self.turns_of_thread(&scope, name, TURNS + 1)
+        )?;
+        threads.truncate(1);
+        let mut cut = turns.len() > TURNS;
+        turns.truncate(TURNS);
+        let ids: Vec<&str> = turns.iter().map(|turn| turn.run_id.as_str()).collect();
+        let owner = Owner {
+            project: &home.project_id,
+            app: &home.app_id,
+        };
+        let wanted = linked::Wanted {
+            ids_of_thread: IDS_OF_THREAD,
+            ids: IDS_OF_THREAD,
+            may_inherit: false,
+            speakers: Speakers::Own,
+        };
+        let (messages, feedback, ()) = tokio::try_join!(
+            self.messages_of_turns(owner, &turns, MESSAGES_BYTES),
+            self.newest_ratings(&scope, &ids),
+            self.complete(&scope, &mut threads, wanted)
+        )?;
+        let counted = turns.iter().map(Turn::messages).sum::<usize>();
+        cut |= messages.len() < counted;
+        let runs = turns.into_iter().map(|turn| turn.run_id).collect();
+        Ok(threads.pop().map(|thread| MessagesOfThread {
+            thread,
+            messages,
+            cut,
+            feedback,
+            runs,
+            also_in_apps: Vec::new(),
         }))
     }
 

@@ -1,7 +1,5 @@
 //! Named threads, complete: their own messages and messages that inherit them.
 
-use std::collections::HashSet;
-
 use clickhouse::Row;
 use schemas::filter::FeedbackFilter;
 use schemas::thread::{GroupedBy, ThreadPlace};
@@ -29,7 +27,7 @@ struct Whole {
 }
 
 impl Store {
-    /// The candidates that end where they were found and satisfy the rest of the query.
+    /// The candidates that satisfy the rest of the query, wherever they end.
     pub(super) async fn named_threads(
         &self,
         asked: &Asked<'_>,
@@ -37,12 +35,8 @@ impl Store {
         may_inherit: bool,
     ) -> Result<Vec<ThreadRecord>, StoreError> {
         let keys: Vec<u64> = places.iter().map(|place| place.key).collect();
-        let wanted: HashSet<ThreadPlace> = places.iter().copied().collect();
-        let mut threads = self
-            .whole_threads(&asked.scope, &keys, &holds(asked), may_inherit)
-            .await?;
-        threads.retain(|thread| wanted.contains(&thread.place));
-        Ok(threads)
+        self.whole_threads(&asked.scope, &keys, &holds(asked), may_inherit)
+            .await
     }
 
     /// The threads of these keys whose messages satisfy the condition.
@@ -94,6 +88,7 @@ impl Whole {
             messages: self.messages,
             totals: LinkedTotals::default(),
             preview: String::new(),
+            last_turn: None,
         }
     }
 }

@@ -141,6 +141,7 @@ impl Chain<'_> {
             messages: self.messages(),
             totals: LinkedTotals::default(),
             preview: String::new(),
+            last_turn: None,
         }
     }
 }

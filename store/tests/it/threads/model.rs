@@ -37,6 +37,11 @@ pub(crate) struct Ran {
     /// Its own, as `user`.
     pub(crate) agent: &'static str,
     pub(crate) user: &'static str,
+    pub(crate) started_at: i64,
+    pub(crate) length: i64,
+    /// Beginnings of input and output; may be empty.
+    pub(crate) input: &'static str,
+    pub(crate) output: &'static str,
     pub(crate) cost: i128,
     pub(crate) tokens: u64,
 }
@@ -53,6 +58,142 @@ impl Ran {
         }
         of(ran)
     }
+}
+
+impl Ran {
+    /// When the turn that it begins has ended, if it begins one.
+    pub(crate) fn turn(&self, runs: &[Ran]) -> Option<i64> {
+        let thread = self.resolved(runs, |ran| ran.thread);
+        let above = find(runs, self.app, self.parent);
+        let above = above.map(|above| above.resolved(runs, |ran| ran.thread));
+        let is_turn = !thread.is_empty() && above != Some(thread);
+        is_turn.then_some(self.started_at + self.length)
+    }
+}
+
+/// A thread that runs name, and no message.
+#[derive(Clone, Debug)]
+pub(crate) struct OfRuns {
+    pub(crate) app: &'static str,
+    pub(crate) name: &'static str,
+    /// With their ends.
+    pub(crate) turns: Vec<(i64, Ran)>,
+}
+
+impl OfRuns {
+    pub(crate) fn started_at(&self) -> i64 {
+        self.turns
+            .iter()
+            .map(|(_, ran)| ran.started_at)
+            .min()
+            .unwrap()
+    }
+
+    fn ended_at(&self) -> i64 {
+        self.turns.iter().map(|(end, _)| *end).max().unwrap()
+    }
+
+    /// Time, run and role, in order.
+    pub(crate) fn messages(&self) -> Vec<(i64, &'static str, &'static str)> {
+        let mut turns: Vec<&(i64, Ran)> = self.turns.iter().collect();
+        turns.sort_by_key(|(_, ran)| (ran.started_at, ran.run));
+        let mut messages = Vec::new();
+        for (end, ran) in turns {
+            if !ran.input.is_empty() {
+                messages.push((ran.started_at, ran.run, "user"));
+            }
+            if !ran.output.is_empty() {
+                messages.push((*end, ran.run, "assistant"));
+            }
+        }
+        messages.sort_by_key(|(at, ..)| *at);
+        messages
+    }
+
+    /// What the list shows.
+    pub(crate) fn shown(&self, runs: &[Ran]) -> String {
+        let mut turns: Vec<&(i64, Ran)> = self.turns.iter().collect();
+        turns.sort_by_key(|(end, ran)| (*end, ran.run));
+        let newest = |of: fn(&Ran) -> &'static str| {
+            let mut values = turns.iter().rev().map(|(_, ran)| ran.resolved(runs, of));
+            values.find(|value| !value.is_empty()).unwrap_or("")
+        };
+        let last = &turns.last().unwrap().1;
+        let preview = if last.output.is_empty() {
+            last.input
+        } else {
+            last.output
+        };
+        let alone = Expected {
+            app: self.app,
+            name: self.name,
+            messages: Vec::new(),
+        };
+        let (cost, tokens) = alone.totals(runs);
+        format!(
+            "{} {:?} {:?} {:?} {}..{} {} {} {tokens} {preview:?}",
+            self.app,
+            self.name,
+            newest(|ran| ran.agent),
+            newest(|ran| ran.user),
+            self.started_at(),
+            self.ended_at(),
+            self.messages().len(),
+            schemas::money::Dollars(cost),
+        )
+    }
+
+    pub(crate) fn facts(&self, runs: &[Ran]) -> Facts {
+        let turns = || self.turns.iter().map(|(_, ran)| ran);
+        Facts {
+            app: self.app,
+            ended_at: self.ended_at(),
+            agents: turns()
+                .map(|ran| ran.resolved(runs, |ran| ran.agent))
+                .collect(),
+            users: turns()
+                .map(|ran| ran.resolved(runs, |ran| ran.user))
+                .collect(),
+            rated: turns().map(|ran| ran.run).collect(),
+        }
+    }
+}
+
+/// The threads that only runs name.
+pub(crate) fn threads_of_runs(messages: &BTreeSet<Message>, runs: &[Ran]) -> Vec<OfRuns> {
+    let mut found: Vec<OfRuns> = Vec::new();
+    for ran in runs {
+        let name = ran.resolved(runs, |ran| ran.thread);
+        let is_said = messages
+            .iter()
+            .any(|message| message.app == ran.app && message.thread == name);
+        let Some(end) = ran.turn(runs).filter(|_| !is_said) else {
+            continue;
+        };
+        let turn = (end, ran.clone());
+        match found
+            .iter_mut()
+            .find(|thread| thread.app == ran.app && thread.name == name)
+        {
+            Some(thread) => thread.turns.push(turn),
+            None => found.push(OfRuns {
+                app: ran.app,
+                name,
+                turns: vec![turn],
+            }),
+        }
+    }
+    found
+}
+
+/// What a query is compared with.
+pub(crate) struct Facts {
+    app: &'static str,
+    ended_at: i64,
+    agents: Vec<&'static str>,
+    users: Vec<&'static str>,
+    /// What feedback is on.
+    rated: Vec<&'static str>,
 }
 
 fn find<'a>(runs: &'a [Ran], app: &str, run: &str) -> Option<&'a Ran> {
@@ -87,6 +228,17 @@ pub(crate) struct Expected {
 impl Expected {
     pub(crate) fn ended_at(&self) -> i64 {
         self.messages.last().unwrap().at
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        let messages = || self.messages.iter();
+        Facts {
+            app: self.app,
+            ended_at: self.ended_at(),
+            agents: messages().map(|message| message.agent).collect(),
+            users: messages().map(|message| message.user).collect(),
+            rated: messages().map(|message| message.run).collect(),
+        }
     }
 
     /// The newest value that is present.
@@ -191,11 +343,7 @@ pub(crate) fn threads(messages: &BTreeSet<Message>, runs: &[Ran]) -> Vec<Expecte
 }
 
 /// Whether the query matches this thread.
-pub(crate) fn is_asked_for(
-    thread: &Expected,
-    query: &ThreadQuery,
-    feedback: &[GivenRating],
-) -> bool {
+pub(crate) fn is_asked_for(thread: &Facts, query: &ThreadQuery, feedback: &[GivenRating]) -> bool {
     let newest = |run: &str| {
         feedback
             .iter()
@@ -205,21 +353,20 @@ pub(crate) fn is_asked_for(
             .map_or("", |judged| judged.rating)
     };
     let ratings: BTreeSet<&str> = thread
-        .messages
+        .rated
         .iter()
-        .map(|message| newest(message.run))
+        .map(|run| newest(run))
         .filter(|rating| !rating.is_empty())
         .collect();
-    let has = |wanted: &Option<String>, of: fn(&Message) -> &'static str| {
-        wanted
-            .as_ref()
-            .is_none_or(|wanted| thread.messages.iter().any(|message| of(message) == wanted))
+    let has = |wanted: &Option<String>, values: &[&str]| {
+        let wanted = wanted.as_deref();
+        wanted.is_none_or(|wanted| values.contains(&wanted))
     };
     query.app_id.as_ref().is_none_or(|app| app == thread.app)
-        && has(&query.agent, |message| message.agent)
-        && has(&query.user_email, |message| message.user)
-        && query.from_ms.is_none_or(|from| thread.ended_at() >= from)
-        && query.to_ms.is_none_or(|to| thread.ended_at() <= to)
+        && has(&query.agent, &thread.agents)
+        && has(&query.user_email, &thread.users)
+        && query.from_ms.is_none_or(|from| thread.ended_at >= from)
+        && query.to_ms.is_none_or(|to| thread.ended_at <= to)
         && match query.feedback {
             None => true,
             Some(FeedbackFilter::Positive) => ratings.contains("positive"),
