@@ -9,7 +9,8 @@ SERVED = {"type": "llm", "model": "gpt-4o-mini-2024-07-18", "output": ANSWER}
 COUNTED = {"tokens": [37, 11], "cost": "0.00001215"}
 CACHED = {"tokens": [37, 11], "cached": 8, "cost": "0.00001155"}
 USER = {"user": "user-42"}
-INSIDE = {**USER, "thread": "thread-7", "tags": ["v1"]}
+THREAD = {"thread": "thread-7"}
+INSIDE = {**USER, **THREAD, "tags": ["v1"]}
 # An embedding completes nothing.
 EMBEDDED = {"type": "llm", "model": "text-embedding-3-small", "tokens": [5, 0], "cost": "0.0000001"}
 SERVICE = {"metadata": {"service": "weather-app"}}
@@ -17,9 +18,16 @@ FAILED = {"status": "error", "error": "the model failed"}
 
 
 def traced(agent, tool, first, inner, others):
-    """The trees of `otel_agent`: an agent asks a model and a tool, which asks a model too, and other calls stand alone."""
-    children = [{**first, "input": QUESTION}, {**tool, "children": [{**inner, "input": "The thermometer says 18."}]}]
+    """The trees of `otel_agent`: an agent asks a model and a tool, which asks a model too, and other calls stand alone.
+    The agent alone names the session, and what is below it inherits that."""
+    inner = {**THREAD, **inner, "input": "The thermometer says 18."}
+    children = [{**THREAD, **first, "input": QUESTION}, {**THREAD, **tool, "children": [inner]}]
     return [{"name": "weather-agent", "type": "agent", **agent, "children": children}, *others]
+
+
+def thread_of(trees):
+    """The thread of the agent, which is the only turn and says nothing itself."""
+    return {**USER, "id": "thread-7", "messages": [], "cost": trees[0]["total_cost"]}
 
 
 def failing(*calls):
@@ -70,7 +78,7 @@ PYTHON = {"openinference": openinference(), "traceloop": traceloop(), "openai-v2
 def test_the_python_sdk(server, run_client, instrumentation):
     key = server.project_key()
     run_client(programs.current("otel_agent.py", instrumentation, "http"), **programs.otel_variables(server.url, key))
-    server.wait_for(key, PYTHON[instrumentation])
+    server.wait_for(key, PYTHON[instrumentation], [thread_of(PYTHON[instrumentation])])
 
 
 # The front of the tiers in these tests passes on HTTP/1.1, which gRPC is not.
@@ -78,7 +86,7 @@ def test_the_python_sdk(server, run_client, instrumentation):
 def test_the_python_sdk_over_grpc(server, run_client):
     key = server.project_key()
     run_client(programs.current("otel_agent.py", "openinference", "grpc"), **programs.otel_variables(server.url, key))
-    server.wait_for(key, PYTHON["openinference"])
+    server.wait_for(key, PYTHON["openinference"], [thread_of(PYTHON["openinference"])])
 
 
 def openinference_js():
@@ -109,4 +117,4 @@ NODE = {"openinference": openinference_js(), "traceloop": traceloop_js()}
 def test_the_node_sdk(server, run_client, instrumentation):
     key = server.project_key()
     run_client(programs.node("otel_agent.mjs", instrumentation), **programs.otel_variables(server.url, key))
-    server.wait_for(key, NODE[instrumentation])
+    server.wait_for(key, NODE[instrumentation], [thread_of(NODE[instrumentation])])
