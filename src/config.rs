@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bytesize::ByteSize;
 use eventlog::EmbeddedConfig;
-use ingest::IngestConfig;
+use ingest::{ClientCost, IngestConfig};
 use processor::ProcessorConfig;
 use query::IdentityConfig;
 use query::platform::headers::Origins;
@@ -325,6 +325,11 @@ fn read_log(from: &mut Reader, data_dir: &Path) -> EmbeddedConfig {
     config
 }
 
+const CLIENT_COSTS: [(&str, ClientCost); 2] = [
+    ("table_first", ClientCost::TableFirst),
+    ("provided_first", ClientCost::ProvidedFirst),
+];
+
 fn read_ingest(from: &mut Reader) -> IngestConfig {
     let kib_to_gib = ByteSize::kib(1)..=ByteSize::gib(64);
     let rate = |from: &mut Reader, key: &str| {
@@ -341,6 +346,9 @@ fn read_ingest(from: &mut Reader) -> IngestConfig {
         burst: from.duration("ingest.burst", secs(1)..=secs(3600)),
         max_event_age: from.duration("ingest.max_event_age", secs(0)..=secs(36_600 * 86_400)),
         old_days_per_second: rate(from, "ingest.old_days_per_second"),
+        client_cost: from
+            .choice("ingest.client_cost", &CLIENT_COSTS)
+            .unwrap_or_default(),
     };
     for fault in config.faults() {
         from.fault(format!("`ingest`: {fault}"));

@@ -30,6 +30,8 @@ mod grpc;
 mod ingest_tier;
 #[path = "parsers/intake.rs"]
 mod intake;
+#[path = "parsers/langfuse.rs"]
+mod langfuse;
 #[path = "parsers/otlp.rs"]
 mod otlp;
 #[path = "parsers/prices.rs"]

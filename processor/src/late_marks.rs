@@ -4,6 +4,8 @@
 //! run may come in another app later (decision 0026). Every process with a processor looks for such marks, and appends
 //! them to the log once more, for the app of the run. Doing it twice changes nothing: the event has one identity there.
 //!
+//! A mark may name a trace of spans in place of a run (a score of Langfuse's SDKs): it is appended for the trace's root.
+//!
 //! The row that waits stays in the default app, where no reader sees it, until retention drops it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -30,6 +32,12 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const RUNS_PER_LOOKUP: usize = 200;
 /// Runs that one look asks about: the newest, and as many of the others, in turns.
 const NEWEST_PER_LOOK: usize = 2000;
+/// Looks that ask for the root of a trace: its spans come within minutes of the mark, or were there before. It reads
+/// more than other look-ups.
+const LOOKS_FOR_ROOT: u32 = 30;
+/// Looks after which a span counts as the root although its parent is not there: a trace may begin in a process that
+/// exports nothing.
+const LOOKS_FOR_PARENT: u32 = 6;
 /// Runs that are remembered as settled: more than are looked at.
 const SETTLED_MAX: u64 = 4 * WAITING_MAX as u64;
 
@@ -41,6 +49,8 @@ pub struct LateMarks {
     waiting: watch::Sender<Option<WaitingMarks>>,
     /// Runs whose marks are placed, and messages, by [`key`].
     settled: Cache<u64, ()>,
+    /// How often the root of a trace was looked for, by [`key`].
+    looks: Cache<u64, u32>,
     /// Where the next look begins among the runs that are not the newest.
     turn: usize,
 }
@@ -62,6 +72,7 @@ impl LateMarks {
             metrics,
             waiting: watch::Sender::default(),
             settled: Cache::new(SETTLED_MAX),
+            looks: Cache::new(SETTLED_MAX),
             turn: 0,
         }
     }
@@ -137,9 +148,11 @@ impl LateMarks {
             apps.push((run.started_at, run.app_id));
         }
         let mut by_target: BTreeMap<&str, Vec<&WaitingRun>> = BTreeMap::new();
+        let mut traces = Vec::new();
         for run in runs {
             let apps = found.get(&run.run_id).into_iter().flatten();
             match apps.max() {
+                None if is_trace_id(&run.run_id) => traces.push(*run),
                 None => {}
                 // A message: it has no run of its own, and shows its marks.
                 Some((_, app)) if *app == run.app_id => self.settled.insert(key(run), ()),
@@ -150,6 +163,45 @@ impl LateMarks {
             let placed = self.append_for(target, &runs).await?;
             let placed = runs.iter().filter(|run| placed.contains(&run.run_id));
             placed.for_each(|run| self.settled.insert(key(run), ()));
+        }
+        self.place_on_roots(&traces).await
+    }
+
+    /// Places the marks on these traces of one app on the roots that are stored by now.
+    async fn place_on_roots(&self, traces: &[&WaitingRun]) -> Result<(), LookError> {
+        let looks = |trace: &WaitingRun| self.looks.get(&key(trace)).unwrap_or(0);
+        let asked = traces.iter().filter(|trace| looks(trace) < LOOKS_FOR_ROOT);
+        let asked: HashMap<&str, &WaitingRun> =
+            asked.map(|trace| (trace.run_id.as_str(), *trace)).collect();
+        let times = asked.values().map(|trace| trace.first_mark_ms);
+        let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
+            return Ok(());
+        };
+        let Some(project) = traces.first().map(|trace| trace.project_id.as_str()) else {
+            return Ok(());
+        };
+        let ids: Vec<&str> = asked.keys().copied().collect();
+        let roots = self.store.roots_of_traces(project, &ids, [first, last]);
+        for root in roots.await? {
+            let Some(trace) = asked.get(root.trace_id.as_str()) else {
+                continue;
+            };
+            if root.has_parent == 1 && looks(trace) < LOOKS_FOR_PARENT {
+                continue;
+            }
+            let app = trace.app_id.as_str();
+            let since = trace.first_mark_ms;
+            let waiting = [trace.run_id.as_str()];
+            let marks = self.store.marks_of(project, app, &waiting, since).await?;
+            let marks = marks.iter().filter(|mark| names_no_app(mark));
+            let marks: Vec<Mark> = marks
+                .filter_map(|mark| on_root(mark, &root.run_id))
+                .collect();
+            self.append_missing(project, &root.app_id, &marks).await?;
+            self.settled.insert(key(trace), ());
+        }
+        for trace in asked.values() {
+            self.looks.insert(key(trace), looks(trace) + 1);
         }
         Ok(())
     }
@@ -171,7 +223,18 @@ impl LateMarks {
         let mut marks = self.store.marks_of(project, app, &ids, since).await?;
         marks.retain(names_no_app);
         let floating = marks.iter().map(|mark| mark.run_id.clone()).collect();
-        let there = self.store.events_at_marks(project, target, &marks).await?;
+        self.append_missing(project, target, &marks).await?;
+        Ok(floating)
+    }
+
+    /// Appends these marks for an app, unless they are there.
+    async fn append_missing(
+        &self,
+        project: &str,
+        target: &str,
+        marks: &[Mark],
+    ) -> Result<(), LookError> {
+        let there = self.store.events_at_marks(project, target, marks).await?;
         let there: HashSet<(&str, &[u8])> = there.iter().map(identity).collect();
         let missing = marks.iter().filter(|mark| !there.contains(&identity(mark)));
         for mark in missing {
@@ -185,7 +248,7 @@ impl LateMarks {
             self.log.append(record).await?;
             self.metrics.late_marks.inc();
         }
-        Ok(floating)
+        Ok(())
     }
 }
 
@@ -214,6 +277,28 @@ fn in_turns<'a>(waiting: &'a [WaitingRun], turn: &mut usize) -> Vec<&'a WaitingR
     let to = others.len().min(from + NEWEST_PER_LOOK);
     *turn = to;
     newest.iter().chain(&others[from..to]).collect()
+}
+
+/// Whether an id is that of a trace in OpenTelemetry: 16 bytes in hexadecimal digits. The ids of most clients' runs are
+/// UUIDs, which have hyphens.
+fn is_trace_id(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The mark on another run; `None` if it is no longer read.
+fn on_root(mark: &Mark, root: &str) -> Option<Mark> {
+    let mut event: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(&mark.payload).ok()?;
+    // In either dialect.
+    let named = ["run_id", "runId"]
+        .into_iter()
+        .find(|key| event.contains_key(*key))?;
+    event.insert(named.to_owned(), root.into());
+    Some(Mark {
+        run_id: root.to_owned(),
+        payload: serde_json::to_vec(&event).ok()?,
+        ..mark.clone()
+    })
 }
 
 fn names_no_app(mark: &Mark) -> bool {
@@ -248,6 +333,36 @@ mod tests {
         assert!(names_no_app(&mark(&event(""))));
         assert!(!names_no_app(&mark(&event(r#""app_id":"main","#))));
         assert!(!names_no_app(&mark("{}")));
+    }
+
+    #[test]
+    fn a_mark_on_a_trace_becomes_one_on_its_root() {
+        for (id, expected) in [
+            ("2d711642b726b04401627ca9fbac32f5", true),
+            ("2d711642-b726-b044-0162-7ca9fbac32f5", false),
+            ("2d711642b726b04401627ca9fbac32fx", false),
+            ("23d3f2ad257f3f17", false),
+        ] {
+            assert_eq!(is_trace_id(id), expected, "{id}");
+        }
+        let old = r#"{"event":"feedback","runId":"r","feedback":{"thumb":"up"},"timestamp":"2026-11-20T10:00:00.007Z"}"#;
+        for (payload, named) in [
+            (old, "runId"),
+            (
+                r#"{"name":"saved","run_id":"r","timestamp":"2026-11-20T10:00:00.007Z"}"#,
+                "run_id",
+            ),
+        ] {
+            let mark = mark(payload);
+            let placed = on_root(&mark, "root").unwrap();
+            assert_eq!(placed.run_id, "root");
+            assert_eq!(placed.timestamp, mark.timestamp);
+            let mut expected: serde_json::Value = serde_json::from_str(payload).unwrap();
+            expected[named] = "root".into();
+            let found: serde_json::Value = serde_json::from_slice(&placed.payload).unwrap();
+            assert_eq!(found, expected);
+        }
+        assert_eq!(on_root(&mark("{}"), "root"), None);
     }
 
     #[test]

@@ -72,9 +72,11 @@ async fn pass(State(shared): State<Shared>, request: Request) -> Response {
         "health/ready" | "health/live" | "metrics" if request.method() == Method::GET => {
             all(&shared, &tiers, &path).await
         }
-        "api/report" | "v1/runs/ingest" | "v1/traces" | "v1/logs" | "api/public/otel/v1/traces" => {
+        "api/report" | "v1/runs/ingest" | "v1/traces" | "v1/logs" => {
             one(&shared, &tiers.ingest, request).await
         }
+        // All that Langfuse's SDKs ask for.
+        path if path.starts_with("api/public/") => one(&shared, &tiers.ingest, request).await,
         _ => one(&shared, &tiers.query, request).await,
     }
 }

@@ -11,7 +11,7 @@ crate::harness::both_ways!(
 
 /// Endpoints with other methods than GET. The test fails on a new one until a comment here says which test shows that
 /// it keeps to its project.
-const WRITES: [&str; 25] = [
+const WRITES: [&str; 27] = [
     "/api/report",
     // The same handler; ingest/tests/report has the keys that its events name.
     "/v1/runs/ingest",
@@ -19,6 +19,8 @@ const WRITES: [&str; 25] = [
     // The same path from the key on; ingest/tests/report has whose project an export goes to.
     "/v1/traces",
     "/api/public/otel/v1/traces",
+    "/api/public/ingestion",
+    "/api/public/scores",
     "/v1/logs",
     "/api/run/compare",
     // Reaches what its token reaches; query/tests/it has it.

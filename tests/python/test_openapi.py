@@ -19,7 +19,7 @@ EXAMPLES = 10
 # (python/cpython#106905), because its parser keeps one counter for all threads.
 WORKERS = 1
 # Where events go in.
-EVENTS = "^(/api/report|/v1/runs/ingest|/v1/traces|/v1/logs|/api/public/otel/v1/traces)$"
+EVENTS = "^(/api/report|/v1/runs/ingest|/v1/traces|/v1/logs|/api/public/(otel/v1/traces|ingestion|scores|projects|health))$"
 
 
 def run_schemathesis(server, tmp_path, secret, seconds, *arguments, generated="fuzzing,stateful"):

@@ -10,6 +10,9 @@ use crate::tables::decode;
 
 /// Waiting runs in one result.
 pub const WAITING_MAX: usize = 50_000;
+/// How long before a mark its trace may have begun, and how far a client's clock may be behind.
+const TRACE_BEFORE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+const TRACE_AFTER_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// A run id with marks in an app, where no event of the run itself is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Row, Deserialize)]
@@ -21,6 +24,16 @@ pub struct WaitingRun {
     pub first_mark_ms: UnixMs,
     /// Greater with each further mark.
     pub version: u64,
+}
+
+/// The run at the top of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Row, Deserialize)]
+pub struct RootOfTrace {
+    pub trace_id: String,
+    pub app_id: String,
+    pub run_id: String,
+    /// 1 for a run whose parent is not stored, which may still come.
+    pub has_parent: u8,
 }
 
 /// A stored event of a run, as it was accepted.
@@ -50,6 +63,29 @@ impl Store {
              WHERE {waits} ORDER BY started_at DESC LIMIT {WAITING_MAX}"
         );
         self.bounded_query(&sql).rows().await
+    }
+
+    /// The topmost runs of these traces of spans, in all apps of a project, in no order. Only traces that began within a
+    /// month before the marks are looked for, of which the earliest is at `first_mark_ms` and the latest at
+    /// `last_mark_ms`: the runs of a project in a time are read one by one.
+    pub async fn roots_of_traces(
+        &self,
+        project: &str,
+        trace_ids: &[&str],
+        [first_mark_ms, last_mark_ms]: [UnixMs; 2],
+    ) -> Result<Vec<RootOfTrace>, StoreError> {
+        let sql = "SELECT trace_id, top.3, top.4, top.1 FROM (\
+               SELECT metadata['trace_id'] AS trace_id, \
+                 min((toUInt8(parent_run_id != ''), started_at, app_id, run_id)) AS top FROM runs \
+               PREWHERE project_id = {project:String} AND root_run_id = run_id \
+                 AND started_at >= fromUnixTimestamp64Milli({first:Int64}, 'UTC') \
+                 AND started_at <= fromUnixTimestamp64Milli({last:Int64}, 'UTC') \
+               WHERE is_deleted = 0 AND metadata['trace_id'] IN {ids:Array(String)} GROUP BY trace_id)";
+        let query = self.bounded_query(sql).param("project", project);
+        let query = query.param("ids", trace_ids);
+        let query = query.param("first", first_mark_ms.saturating_sub(TRACE_BEFORE_MS));
+        let query = query.param("last", last_mark_ms.saturating_add(TRACE_AFTER_MS));
+        query.rows().await
     }
 
     /// The events of these waiting runs of one app, in no order, each once; from the earliest mark on.

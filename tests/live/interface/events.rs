@@ -1,6 +1,6 @@
 //! Section 6.2 of the interface: what the custom events need and do, and which run or thread they belong to.
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::harness::{Server, Setup, VISIBLE_WITHIN, event};
@@ -347,6 +347,72 @@ async fn a_mark_and_an_end_find_their_run_in_its_app_after_a_restart() {
             },
         )
         .await;
+}
+
+/// A score of Langfuse's SDKs names a trace, and its spans may come later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_score_of_a_trace_is_feedback_on_its_root_once_that_is_there() {
+    let server = Setup::new().start_ready().await;
+    let trace = "5b8efff798038103d269b633813fc60c";
+    let score = json!({"traceId": trace, "name": "helpful", "value": 1, "comment": "thanks"});
+    let scored = async |score: &Value| {
+        server
+            .ask(
+                Method::POST,
+                &server.key,
+                "/api/public/scores",
+                Some(score.clone()),
+            )
+            .await
+    };
+    let (status, answer) = scored(&score).await;
+    assert_eq!(status, 200, "{answer}");
+    server
+        .until("the score waits", VISIBLE_WITHIN, async || {
+            (waiting(&server).await["runs"] == 1).then_some(())
+        })
+        .await;
+    let now_ns = chrono::Utc::now().timestamp_nanos_opt().unwrap();
+    let span = |id: &str, parent: &str, app: &str| {
+        json!({"traceId": trace, "spanId": id, "parentSpanId": parent, "name": "step",
+            "startTimeUnixNano": now_ns.to_string(), "endTimeUnixNano": (now_ns + 1_000_000).to_string(),
+            "attributes": [{"key": "spindle.app_id", "value": {"stringValue": app}}]})
+    };
+    let spans = [
+        span("00000000000000a2", "00000000000000a1", "shop"),
+        span("00000000000000a1", "", "shop"),
+    ];
+    let body = json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]});
+    let (status, answer) = server
+        .ask(Method::POST, &server.key, "/v1/traces", Some(body))
+        .await;
+    assert_eq!(status, 200, "{answer}");
+    let shown = row(
+        "the root has the rating",
+        Vec::new(),
+        "/api/run/00000000000000a1",
+        vec![
+            ("/app_id", json!("shop")),
+            ("/feedback/rating", json!("positive")),
+            ("/feedback/comment", json!("helpful = 1: thanks")),
+        ],
+    );
+    shows(&server, &shown).await;
+    // A later one finds the root at the next look, and a score on no scale of thumbs leaves the rating.
+    let (status, answer) =
+        scored(&json!({"traceId": trace, "name": "novelty", "value": 0.9})).await;
+    assert_eq!(status, 200, "{answer}");
+    server
+        .until("both are in the history", VISIBLE_WITHIN, async || {
+            let (_, run) = server.get("/api/run/00000000000000a1").await;
+            let comments = run["feedback_history"].to_string();
+            let is_there =
+                comments.contains("novelty = 0.9") && run["feedback"]["rating"] == "positive";
+            is_there.then_some(())
+        })
+        .await;
+    let (_, child) = server.get("/api/run/00000000000000a2").await;
+    assert_eq!(child["feedback"], Value::Null);
 }
 
 /// What `/api/internal/pipeline` says of marks that wait.

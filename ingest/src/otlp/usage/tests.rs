@@ -403,6 +403,71 @@ fn the_tier_that_served_the_call_counts_before_the_one_that_was_asked_for() {
     }
 }
 
+/// The rows of the guide's table of tokens and costs: fields of an event, and attributes.
+fn documented() -> Vec<[Vec<&'static str>; 2]> {
+    let guide = include_str!("../../../../docs/guide/otlp.md");
+    let (_, section) = guide.split_once("## Tokens and costs").unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let codes = |cell: &'static str| cell.split('`').skip(1).step_by(2).collect::<Vec<_>>();
+    let rows = rows.map(|row| {
+        let (fields, attributes) = row[1..].split_once('|').unwrap();
+        [codes(fields), codes(attributes)]
+    });
+    // The next section has a table of clients.
+    rows.take_while(|[fields, _]| fields[0] != "tools/call")
+        .collect()
+}
+
+#[test]
+fn every_attribute_of_the_guide_becomes_the_field_that_it_says() {
+    let rows = documented();
+    let mut fields: Vec<&str> = rows.iter().flat_map(|[fields, _]| fields.clone()).collect();
+    let all = Usage {
+        prompt: Some(1),
+        completion: Some(1),
+        cached: Some(1),
+        cache_write: Some(1),
+        cache_write_1h: Some(1),
+        input_audio: Some(1),
+        input_image: Some(1),
+        reasoning: Some(1),
+        output_audio: Some(1),
+        requests: Some(1),
+        service_tier: Some(String::new()),
+        estimated_cost: Some(1.0),
+        ttft_ms: Some(1),
+        ..Usage::default()
+    };
+    let all = serde_json::to_value(Spent::from(all)).unwrap();
+    let mut expected: Vec<&str> = all
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    fields.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(fields, expected, "the fields of an event and of the guide");
+    for [fields, names] in rows {
+        for name in names
+            .into_iter()
+            .filter(|name| name.contains('.') || name.ends_with("cost"))
+        {
+            let value = match fields[0] {
+                "service_tier" => json!("flex"),
+                // Events and times need a span; span/tests.rs has them.
+                "ttft_ms" => continue,
+                _ => json!(0.25e2),
+            };
+            let mut event = event("x", json!({name: value}));
+            assert!(
+                fields.iter().any(|field| !event[*field].take().is_null()),
+                "{name} of {fields:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_count_is_a_whole_number_from_zero_however_it_is_written() {
     for (any, expected) in [
