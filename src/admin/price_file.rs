@@ -1,11 +1,12 @@
 //! Files of prices: JSON or CSV, with the field names of the API.
 //!
-//! JSON is a list of objects, or `{"data": [...]}`. CSV begins with a line of names. Numbers keep their exact digits.
+//! JSON is a list of objects, or `{"data": [...]}`. CSV begins with a line of names; `tiers` and `service_tiers` are JSON
+//! in a cell. Numbers keep their exact digits.
 
 use std::collections::{BTreeMap, HashSet};
 
 use schemas::price::PriceRow;
-use schemas::price::written::WrittenPrice;
+use schemas::price::written::{WrittenPrice, fields};
 use serde_json::value::RawValue;
 
 /// Bytes of a file: ten thousand rows of a few hundred bytes, with room to spare.
@@ -15,17 +16,8 @@ const FAULTS_TOLD: usize = 20;
 /// Characters of a fault, which may quote the file, such as the name of an unknown field.
 const FAULT_CHARS: usize = 400;
 
-/// Numeric columns or fields.
-const NUMBERS: [&str; 8] = [
-    "input_per_1k",
-    "output_per_1k",
-    "cached_input_per_1k",
-    "total_per_1k",
-    "input_per_1m",
-    "output_per_1m",
-    "cached_input_per_1m",
-    "total_per_1m",
-];
+/// The field with the name of the model, beside those of [`fields`].
+const MODEL: &str = "model";
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
@@ -78,7 +70,7 @@ fn brief(fault: &str) -> String {
 
 /// Validates the fields of one price, the model included.
 pub(super) fn entry(mut fields: Fields) -> Result<Entry, String> {
-    let model = fields.remove("model").ok_or("`model` is missing")?;
+    let model = fields.remove(MODEL).ok_or("`model` is missing")?;
     let model: String =
         serde_json::from_str(model.get()).map_err(|_| "`model` has to be text".to_owned())?;
     let body = serde_json::to_string(&fields).map_err(|error| error.to_string())?;
@@ -116,15 +108,13 @@ fn csv_rows(text: &str) -> Result<Vec<Placed>, String> {
         .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let (_, head) = lines.next().ok_or("the file is empty")?;
     let names = cells(head).ok_or("the first line has an open quote")?;
-    let others = ["model", "effective_from", "prefix"];
-    for name in &names {
-        if !NUMBERS.contains(&name.as_str()) && !others.contains(&name.as_str()) {
-            return Err(format!(
-                "unknown column `{name}`: {}, {} are known",
-                others.join(", "),
-                NUMBERS.join(", ")
-            ));
-        }
+    let known: Vec<String> = [MODEL.to_owned()].into_iter().chain(fields()).collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+        let name: String = name.chars().take(FAULT_CHARS / 2).collect();
+        return Err(format!(
+            "unknown column `{name}`: {} are known",
+            known.join(", ")
+        ));
     }
     let rows = lines.map(|(at, line)| {
         let fields = match cells(line) {
@@ -149,7 +139,7 @@ fn csv_rows(text: &str) -> Result<Vec<Placed>, String> {
 /// The JSON of a value without quotes, from a command line or CSV.
 pub(super) fn field(name: &str, value: String) -> Result<Box<RawValue>, String> {
     let json = match name {
-        "model" | "effective_from" => serde_json::Value::String(value).to_string(),
+        MODEL | "effective_from" => serde_json::Value::String(value).to_string(),
         _ => value,
     };
     RawValue::from_string(json.clone()).map_err(|_| format!("`{name}` cannot be `{json}`"))

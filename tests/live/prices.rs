@@ -118,3 +118,51 @@ async fn a_file_of_prices_is_imported_whole_or_not_at_all() {
     let (_, three) = server.get_as(&setup.token, list).await;
     assert_eq!(three["data"].as_array().unwrap().len(), 3);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_public_price_list_is_imported_once_and_reports_what_it_skips() {
+    let setup = Setup::new();
+    let server = setup.start_ready().await;
+    let list = format!(
+        "{}/tests/fixtures/prices/litellm.json",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let import = |more: &[&str]| {
+        let all = ["price", "import", "--format", "litellm", &list];
+        let done = server.command(&[&all[..], more].concat());
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let changed = "/api/internal/prices?origin=changed";
+    let said = import(&["--dry-run"]);
+    assert!(
+        said.starts_with("5 new, 0 changed, 0 unchanged (dry run)\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("\nskipped 2: no price per token: painter, speaker\n"),
+        "{said}"
+    );
+    let (_, none) = server.get_as(&setup.token, changed).await;
+    assert_eq!(none["data"], json!([]));
+
+    assert_eq!(
+        import(&["--only", "maker/large"]),
+        "1 new, 0 changed, 0 unchanged\n\
+         skipped 1: a service tier without a common factor, left out: maker/large\n"
+    );
+    assert!(import(&[]).starts_with("4 new, 0 changed, 1 unchanged\n"));
+    assert!(import(&[]).starts_with("0 new, 0 changed, 5 unchanged\n"));
+    let (_, large) = server
+        .get_as(&setup.token, "/api/internal/prices?model=maker/large")
+        .await;
+    let large = &large["data"][0];
+    assert_eq!(large["cache_write_1h_per_1m"], json!(6));
+    assert_eq!(large["tiers"][0]["cache_write_1h_per_1m"], json!(12));
+    assert_eq!(large["service_tiers"], json!({"batch": 0.5, "priority": 2}));
+
+    // A name with a provider in front has the price of the bare one.
+    server.informed().await;
+    let run = call(&server, "decorated", "openai/gpt-4o-2024-08-06").await;
+    assert_eq!(priced(&run), ("0.005615".to_owned(), "priced"));
+}

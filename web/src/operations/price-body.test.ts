@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BOUNDS, decimal, isGood, type PriceFields, priceBody, priceFault, readPrices } from "./price-body";
+import { BOUNDS, decimal, isGood, keptText, type PriceFields, priceBody, priceFault, readPrices } from "./price-body";
 
 const fields: PriceFields = {
   input: "0.15",
@@ -21,6 +21,21 @@ describe("a price", () => {
         expect(body).toBe(`{"input_per_1k":${price},"output_per_1k":0.6}`);
       }),
     );
+  });
+
+  it("keeps what the form has no fields for", () => {
+    const answer = `{"data": [{"model": "m", "input_per_1m": 3, "output_per_1m": 15, "cache_write_per_1k": 0.00375,
+      "cache_write_per_1m": 3.75, "request": 0.01, "service_tiers": {"batch": 0.5},
+      "tiers": [{"above_input_tokens": 200000, "input_per_1k": 0.006, "input_per_1m": 6}]}]}`;
+    const [row] = readPrices(answer);
+    const rest = `"request":0.01,"tiers":[{"above_input_tokens":200000,"input_per_1m":6}],"service_tiers":{"batch":0.5}}`;
+    expect(priceBody(fields, row)).toBe(`{"input_per_1m":0.15,"output_per_1m":0.6,"cache_write_per_1m":3.75,${rest}`);
+    expect(priceBody({ ...fields, unit: "1k" }, row)).toContain(`"above_input_tokens":200000,"input_per_1k":0.006}`);
+    expect(row && keptText(row, "1m")).toBe(
+      "cache write 3.75; request 0.01; above 200,000 tokens: input 6; batch × 0.5",
+    );
+    const [plain] = readPrices('{"data": [{"model": "m", "input_per_1m": 3, "output_per_1m": 15}]}');
+    expect(plain && keptText(plain, "1m")).toBe("");
   });
 
   it("comes from the answer digit for digit", () => {

@@ -9,13 +9,19 @@ import type { Shapes } from "../api/client";
 import { exact, readJson } from "./json-text";
 
 const FIELDS = ["input", "output", "cached_input", "total"] as const;
+/** Kinds that few models have prices of; the form shows them and keeps them. */
+const KINDS = ["cache_write", "cache_write_1h", "input_audio", "input_image", "output_audio", "reasoning"] as const;
 /** Tokens a price is for. */
 export type Unit = "1k" | "1m";
 /** What is priced. */
 export type Field = (typeof FIELDS)[number];
 /** A price with its rates as decimal texts. */
 export type PriceRow = Pick<Shapes["Price"], "model" | "prefix" | "effective_from" | "origin" | "changed_at"> &
-  Record<`${Field}_per_${Unit}`, string | null>;
+  Record<`${Field}_per_${Unit}`, string | null> &
+  Partial<Record<`${(typeof KINDS)[number]}_per_${Unit}` | "request", string>> & {
+    tiers?: Record<string, string>[];
+    service_tiers?: Record<string, string>;
+  };
 /** What stands in the fields of a form. */
 export type PriceFields = Record<Field, string> & {
   unit: Unit;
@@ -63,12 +69,48 @@ export function isGood(fields: PriceFields): boolean {
   return FIELDS.every((field) => !priceFault(fields[field], fields.unit, field === "input" || field === "output"));
 }
 
-/** The body of a PUT: the digits of the fields, never a number of JavaScript. */
-export function priceBody(fields: PriceFields): string {
+/** The fields of an object that are in the unit, or in none. */
+function inUnit(fields: Record<string, string>, unit: Unit): [string, string][] {
+  const other = unit === "1k" ? "_per_1m" : "_per_1k";
+  return Object.entries(fields).filter(([name]) => !name.endsWith(other));
+}
+
+const object = (fields: [string, string][]) =>
+  `{${fields.map(([name, digits]) => `${JSON.stringify(name)}:${digits}`).join(",")}}`;
+
+/** What a row has beside the fields of the form, as parts of a body: setting a price replaces all of it. */
+function keptParts(row: PriceRow, unit: Unit): string[] {
+  const rates = KINDS.map((kind) => `${kind}_per_${unit}` as const);
+  const parts = [...rates, "request" as const].flatMap((name) => (row[name] ? [`"${name}":${row[name]}`] : []));
+  const tiers = row.tiers?.map((tier) => object(inUnit(tier, unit)));
+  if (tiers?.length) parts.push(`"tiers":[${tiers.join(",")}]`);
+  if (row.service_tiers) parts.push(`"service_tiers":${object(Object.entries(row.service_tiers))}`);
+  return parts;
+}
+
+/** The same in words; empty for nothing. */
+export function keptText(row: PriceRow, unit: Unit): string {
+  const name = (field: string) => field.replace(/_per_1[km]$/, "").replaceAll("_", " ");
+  const rates = KINDS.map((kind) => `${kind}_per_${unit}` as const);
+  const words = [...rates, "request" as const].flatMap((field) => (row[field] ? [`${name(field)} ${row[field]}`] : []));
+  for (const { above_input_tokens, ...tier } of row.tiers ?? []) {
+    const prices = inUnit(tier, unit).map(([field, price]) => `${name(field)} ${price}`);
+    words.push(`above ${Number(above_input_tokens).toLocaleString("en-US")} tokens: ${prices.join(", ")}`);
+  }
+  words.push(...Object.entries(row.service_tiers ?? {}).map(([tier, factor]) => `${tier} × ${factor}`));
+  return words.join("; ");
+}
+
+/**
+ * The body of a PUT: the digits of the fields, never a number of JavaScript. What the row that is changed has besides is
+ * kept.
+ */
+export function priceBody(fields: PriceFields, of?: PriceRow): string {
   const parts = FIELDS.flatMap((field) => {
     const digits = decimal(fields[field]);
     return digits === undefined ? [] : [`"${field}_per_${fields.unit}":${digits}`];
   });
+  if (of) parts.push(...keptParts(of, fields.unit));
   const from = fields.effective_from.trim();
   if (from) parts.push(`"effective_from":${JSON.stringify(from)}`);
   if (fields.prefix) parts.push('"prefix":true');

@@ -7,7 +7,16 @@ import { Confirm, Dialog } from "../parts/dialog";
 import { FormEnd } from "../parts/form-end";
 import { Failure } from "../parts/notice";
 import styles from "./operations.module.css";
-import { type Field, isGood, type PriceFields, type PriceRow, priceBody, priceFault, priceFields } from "./price-body";
+import {
+  type Field,
+  isGood,
+  keptText,
+  type PriceFields,
+  type PriceRow,
+  priceBody,
+  priceFault,
+  priceFields,
+} from "./price-body";
 
 const LABELS: { field: Field; label: string; isNeeded: boolean }[] = [
   { field: "input", label: "Prompt", isNeeded: true },
@@ -49,7 +58,7 @@ export function PriceForm({ of, model: given = "", onSet, onRemove, onClose }: P
         api.PUT("/api/internal/prices/{model}", {
           params: { path: { model } },
           // The text goes as it is: the client would make numbers of it.
-          body: priceBody(fields) as never,
+          body: priceBody(fields, of) as never,
           bodySerializer: (text) => text as unknown as string,
         }),
       ),
@@ -59,6 +68,7 @@ export function PriceForm({ of, model: given = "", onSet, onRemove, onClose }: P
       onSet(model, fields.prefix);
     },
   });
+  const kept = of && keptText(of, fields.unit);
   return (
     <Dialog title={of ? "Change a price" : "Set a price"} onClose={onClose}>
       <form
@@ -125,6 +135,7 @@ export function PriceForm({ of, model: given = "", onSet, onRemove, onClose }: P
             />
           ))}
         </div>
+        {kept && <p className="soft">Also, and kept: {kept}</p>}
         <FormEnd error={save.error} isPending={save.isPending} verb="Save" meanwhile="Saving…" onCancel={onClose}>
           {onRemove && (
             <button type="button" className="danger" onClick={onRemove}>
