@@ -1,7 +1,7 @@
 import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { launch, Visitor } from "./browser";
-import { type Event, Server } from "./server";
+import { type Event, Server, until } from "./server";
 
 let server: Server;
 let browser: Browser;
@@ -176,5 +176,30 @@ describe("the overview", () => {
       await visitor.screenshot(`overview-${name}`);
       await visitor.leave();
     }
+  });
+
+  // Last: the other tests count runs.
+  it("names the client library of an app, by its newest root run", async () => {
+    const one = { app_id: "shop", name: "clerk_call", type: "agent", output: 1 };
+    const at = (back: number) => new Date(Date.now() - back).toISOString();
+    const names = (version: string) => ({ metadata: { spindle_client: `spindle-client-python/${version}` } });
+    await server.report([
+      { ...one, run_id: "older", timestamp: at(60_000), ...names("0.1.0") },
+      { ...one, run_id: "newer", timestamp: at(30_000), ...names("0.2.0") },
+      { ...one, run_id: "below", timestamp: at(10_000), parent_run_id: "newer" },
+    ]);
+    const read = () => server.api("/api/run/?app_id=shop");
+    await until("the app's runs", async () => (await read()).data.length === 3);
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    await visitor.goto("/overview?app_id=shop");
+    await page.getByRole("link", { name: "spindle-client-python 0.2.0" }).click();
+    await page.getByText("clerk").first().waitFor();
+    expect(new URL(page.url()).searchParams.get("app_id")).toBe("shop");
+    // Runs of other clients name none.
+    await visitor.goto("/overview?app_id=billing");
+    await page.getByRole("region", { name: "Table by agent" }).waitFor();
+    expect(await page.getByText("was reported by").count()).toBe(0);
+    await visitor.leave();
   });
 });

@@ -6,6 +6,7 @@ import { apiQuery, type RunFilter, writeFilter } from "../filters/run-filter";
 import { useRunFilter } from "../filters/use-filter";
 import { Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
+import { AppClient } from "./app-client";
 import { ChartCard } from "./chart-card";
 import { ErrorReasons } from "./error-reasons";
 import { GroupTable } from "./group-table";
@@ -96,6 +97,7 @@ export default function OverviewPage() {
       {totals && (
         <Tiles now={totals} earlier={past.isPlaceholderData ? undefined : past.data?.totals} before={earlier} />
       )}
+      {filter.app_id && <AppClient query={query} />}
       {usage.isPending && <Loading what="figures" />}
       {usage.isError && <Failure error={usage.error} again={() => usage.refetch()} />}
       {all.isError && <Failure error={all.error} again={() => all.refetch()} />}

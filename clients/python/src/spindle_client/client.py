@@ -81,10 +81,8 @@ class Client:
             if self.enabled:
                 if tags:
                     run.tags(*tags)
-                if around.run is None:
-                    metadata = {**ROOT_METADATA, **metadata} if metadata else ROOT_METADATA
                 if metadata:
-                    run.metadata(**metadata)
+                    run.metadata(**(metadata if around.run else {**ROOT_METADATA, **metadata}))
                 if model:
                     run.model = model
                 run.begin(input)

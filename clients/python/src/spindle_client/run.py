@@ -13,6 +13,7 @@ from . import capture, stack
 from .buffer import Event
 from .encoding import TAGS, bounded
 from .scope import OUTSIDE, CurrentRun, Scope
+from .version import ROOT_METADATA
 
 RunType = Literal["agent", "chain", "tool", "llm"]
 NOTHING: Any = object()
@@ -282,6 +283,9 @@ class Run(Scope):
             return
         client = self._client
         more = self._fields.copy()
+        if self.parent_id is None:
+            # Shared, and never changed.
+            more.setdefault("metadata", ROOT_METADATA)
         size = EVENT_BYTES
         if input is not NOTHING and client.captures_input:
             more["input"], input_size = capture.freeze(input, client.value_bytes)
