@@ -37,6 +37,7 @@ pub(crate) fn events(random: &mut StdRng, runs: std::ops::Range<usize>) -> Vec<V
         events.push(json!({
             "name": "step_start", "run_id": run, "parent_run_id": parent, "timestamp": start,
             "type": if is_call { "llm" } else { "agent" }, "input": {"question": at},
+            "thread_id": (at % 4 == 0).then(|| format!("talk-{}", at % 3)),
             "metadata": {"agent": if at % 3 == 0 { json!("planner") } else { Value::Null }, "key": at % 5},
         }));
         if random.random_bool(0.8) {
@@ -90,7 +91,7 @@ async fn report(deployment: &Deployment, random: &mut StdRng, mut events: Vec<Va
 
 /// Everything that readers see of runs, a line each.
 async fn seen(deployment: &Deployment) -> BTreeSet<String> {
-    let sql = "SELECT toString(tuple(app_id, run_id, started_at, parent_run_id, root_run_id, name, type, toString(status), agent, \
+    let sql = "SELECT toString(tuple(app_id, run_id, started_at, parent_run_id, root_run_id, name, type, toString(status), agent, thread_id, turn_at, \
                  model, tags, ended_at, prompt_tokens, cost, toString(cost_status), total_cost, total_tokens_with_children, \
                  llm_calls, error_count, saved, feedback_rating, feedback_at, input_preview, output_preview, metadata)) \
                FROM runs FINAL";

@@ -45,6 +45,7 @@ impl Event {
             "name": self.name, "run_id": self.run, "parent_run_id": self.parent, "timestamp": self.at_ms, "type": "llm",
             "cost": if self.is_mark() || self.is_message() { Value::Null } else { json!(self.at_ms % 7) },
             "role": "user", "content": "hello", "rating": "positive",
+            "thread_id": (self.at_ms % 3 == 0 && !self.is_message()).then_some("talk"),
         })
     }
 }
