@@ -23,8 +23,8 @@ pub(crate) use parts::PartsRule;
 
 const COUNT_MAX: i64 = 1 << 53;
 
-/// What a call used. The parts of the prompt (cached, written, audio, images) are disjoint, and so are those of the
-/// completion.
+/// What a call used. The parts of the prompt (cached, written, audio, images) are disjoint, and so are reasoning and audio
+/// of the completion.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Usage<'a> {
     pub(crate) model: Option<Cow<'a, str>>,

@@ -68,7 +68,7 @@ pub(super) const CACHE_WRITTEN_1H: [&str; 3] = [
     "gen_ai.usage.cache_creation.1h_input_tokens",
     "gen_ai.usage.cache_creation.ephemeral_1h_input_tokens",
 ];
-/// Those of the default lifetime: the other part of [`CACHE_WRITTEN`], for spans without the sum.
+/// The other part of [`CACHE_WRITTEN`], of the default lifetime, for spans without the sum.
 pub(super) const CACHE_WRITTEN_5M: [&str; 3] = [
     "anthropic.usage.cache_creation.ephemeral_5m_input_tokens",
     "gen_ai.usage.cache_creation.5m_input_tokens",

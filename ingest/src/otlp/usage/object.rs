@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::parts::{PartsRule, whole};
 
-/// Counts of a call; those of the prompt and the completion include their parts.
+/// Counts of a call; prompt and completion include their parts.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) prompt: Option<u64>,

@@ -1,4 +1,4 @@
-//! Whether a count includes its parts: the prompt's tokens those of caches, the completion's those of reasoning.
+//! Whether a count includes its parts: the prompt's count cached tokens, the completion's count reasoning.
 //!
 //! The conventions demand that it does. Anthropic's and Bedrock's own counts of the prompt leave cached tokens out, and
 //! some instrumentations pass them on unchanged.
