@@ -197,7 +197,7 @@ describe("the overview", () => {
     await page.getByText("clerk").first().waitFor();
     expect(new URL(page.url()).searchParams.get("app_id")).toBe("shop");
     // Runs of other clients name none.
-    await visitor.goto("/overview?app_id=billing");
+    await visitor.goto("/overview?app_id=billing&by=agent");
     await page.getByRole("region", { name: "Table by agent" }).waitFor();
     expect(await page.getByText("was reported by").count()).toBe(0);
     await visitor.leave();

@@ -119,9 +119,10 @@ def test_sigterm_while_all_threads_report_loses_nothing_that_was_queued(collecto
         def work():
             while True:
                 spindle.chat("user", "again")
+        # First of all: a queue that is full says so in the same output.
+        print("ready", flush=True)
         for _ in range(3):
             threading.Thread(target=work, daemon=True).start()
-        print("ready", flush=True)
         work()
         """
     )
