@@ -49,7 +49,7 @@ pub(crate) enum PriceCommand {
         #[command(flatten)]
         access: Access,
     },
-    /// Sets the prices in a file, or those of a public price list; all of it is validated before anything is written.
+    /// Sets the prices of a file or of a public price list; all of it is validated before anything is written.
     Import(ImportArgs),
 }
 

@@ -16,7 +16,7 @@ const FAULTS_TOLD: usize = 20;
 /// Characters of a fault, which may quote the file, such as the name of an unknown field.
 const FAULT_CHARS: usize = 400;
 
-/// The field with the name of the model, beside those of [`fields`].
+/// The field with the name of the model, beside [`fields`].
 const MODEL: &str = "model";
 
 #[derive(Clone, Debug, PartialEq)]

@@ -27,7 +27,7 @@ pub const CHANGED_ROWS_MAX: usize = 10_000;
 /// folded name.
 const ROW_BYTES: usize = 1000;
 /// Rows written by one statement: their names fit into a parameter, which is limited to 128 KiB. Only deleted rows are
-/// written together, and they have no details; those of one row have at most some 20 KiB.
+/// written together, and they have no details; the details of one row have at most some 20 KiB.
 const ROWS_PER_WRITE: usize = 50;
 
 /// A price in force.

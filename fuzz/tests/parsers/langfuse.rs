@@ -28,7 +28,7 @@ const WORDS: &[&str] = &[
 #[test]
 fn langfuse_batch() {
     let runtime = runtime();
-    let seeds = Seeds::of_files("langfuse_batch").with_all([BATCH.into()]);
+    let seeds = Seeds::of_files("langfuse_batch").with_all([BATCH]);
     fuzz!(seeds.with_words(WORDS).as_json(), 300, |body: &[u8]| {
         let request = post("/api/public/ingestion", "application/json");
         let answer = send(&runtime, request, body);
@@ -39,7 +39,7 @@ fn langfuse_batch() {
 #[test]
 fn langfuse_scores() {
     let runtime = runtime();
-    let seeds = Seeds::of_files("langfuse_scores").with_all([SCORES.into()]);
+    let seeds = Seeds::of_files("langfuse_scores").with_all([SCORES]);
     fuzz!(seeds.with_words(WORDS).as_json(), 300, |body: &[u8]| {
         let request = post("/api/public/scores", "application/json");
         let answer = send(&runtime, request, body);

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 6;
 pub(super) enum Front {
     /// The provider's own service: all its models, unless the name is also one that other hosts serve.
     Maker,
-    /// Somebody else's service: only the models of [`SAME_PRICE`].
+    /// The service of another company: only the models of [`SAME_PRICE`].
     Host,
     /// The rest is still a name of the same service.
     Own,

@@ -34,7 +34,7 @@ pub struct SpecialRates {
 /// The rates of calls with long prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateTier {
-    /// A longer prompt has these rates, for all of its tokens and those of its completion.
+    /// A longer prompt has these rates, for its own tokens and the tokens of its completion.
     pub above_input_tokens: u64,
     /// Kinds that are absent have the rates of the row.
     pub rates: KindRates,

@@ -255,7 +255,7 @@ fn draft(
     Ok((draft, left_out))
 }
 
-/// A price, and those of longer prompts.
+/// A price, and the prices of longer prompts.
 type Stepped = (Option<Rate>, Vec<(u64, Rate)>);
 
 /// A price and its steps.
