@@ -16,11 +16,11 @@ FAILED = {"status": "error", "error": "the model failed"}
 
 
 def claude(**said):
-    """One call, which Anthropic's SDK reports too: the inner run counts it."""
+    """One call, which Anthropic's SDK reports too: the inner run counts it, and has the messages of the outer one."""
     tokens = {"tokens": [stub_anthropic.PROMPT_TOKENS, stub_anthropic.OUTPUT_TOKENS], "cached": stub_anthropic.CACHE_READ_TOKENS}
     call = {"type": "llm", "model": "claude-sonnet-4-5", **IN_AGENT, **tokens, "calls": 1}
     # Its span names no conversation where OpenTelemetry's SDK exports it.
-    inner = {**call, "name": "anthropic.messages.create", "cost": ANY, "thread": ANY}
+    inner = {**call, "name": "anthropic.messages.create", "cost": ANY, "thread": ANY, **said}
     return {**call, "name": "chat claude-sonnet-4-5", **said, "children": [inner]}
 
 
