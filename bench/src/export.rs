@@ -219,7 +219,7 @@ impl Texts {
             cost_estimated: 0,
             counted_run_id: "",
             enclosing_call: "",
-        turn_at: 0,
+            turn_at: 0,
             call_links: &[],
             total_cost: 1_234_567_890_123 * (self.number as i128 % 997),
             total_prompt_tokens: 0,

@@ -7,12 +7,14 @@
 
 pub(crate) mod answer;
 mod attributes;
+mod coding_agent;
 mod context;
 pub(crate) mod draft;
 mod export;
 mod facts;
 mod fingerprint;
 mod flattened;
+mod gemini_content;
 mod gen_ai;
 pub(crate) mod grpc;
 mod log_record;

@@ -36,10 +36,65 @@ def test_a_recording_is_what_its_user_expects(server, name):
         pytest.fail(f"not met: {new}; met and still listed in not_yet.json: {sorted(not_yet - set(found))}\n{server.logs()[-2000:]}")
 
 
-def replay(url, key, name):
-    """Sends every request of a recording in order, with a key of this server."""
+CODING_AGENTS = ["claude-code-2.1.330", "codex-0.169.0", "gemini-cli-0.61.0"]
+
+
+@pytest.mark.parametrize("signal", ["traces", "logs"])
+@pytest.mark.parametrize("name", CODING_AGENTS)
+def test_one_signal_of_a_coding_agent_is_enough(server, name, signal):
+    key = server.project_key()
+    replay(server.url, key, name, signal)
+
+    def is_one_tree_with_each_call_once():
+        view = View(server.url, key)
+        roots = [run for run in view.roots if run["type"] != "internal"]
+        calls = [run for run in view.runs if run["type"] == "llm"]
+        agents = view.whole("agent")
+        return (
+            len(roots) == 1
+            and roots[0]["type"] == "agent"
+            and roots[0]["llm_calls"] == EXPECTED[name]["calls"] == len(calls)
+            and all(run["model"] for run in calls)
+            and {run["thread_id"] for run in agents} == {roots[0]["thread_id"]} != {None}
+            # Codex's spans have no text.
+            and (has_input(agents) or (name, signal) == ("codex-0.169.0", "traces"))
+        )
+
+    server.wait(is_one_tree_with_each_call_once, VISIBLE_WITHIN_S)
+
+
+@pytest.mark.parametrize("name", CODING_AGENTS)
+def test_both_signals_of_a_coding_agent_meet_in_any_order(server, name):
+    keys = [server.project_key(), server.project_key()]
+    replay(server.url, keys[0], name)
+    replay(server.url, keys[1], name, is_reversed=True)
+
+    def tree(key):
+        """The runs with their places, once everything is there."""
+        view = View(server.url, key)
+        roots = [run for run in view.roots if run["type"] != "internal"]
+        tools = [run for run in view.runs if run["type"] == "tool"]
+        signals = {run["cost_status"] == "counted_elsewhere" for run in view.runs if run["type"] == "llm"}
+        # The start of Codex is of no turn: one run for each minute.
+        is_whole = len(roots) == len(tools) == 1 and len(view.roots) <= 3 and signals == {False, True}
+        is_whole = is_whole and roots[0]["llm_calls"] == EXPECTED[name]["calls"]
+        return is_whole and sorted((run["run_id"], run["parent_run_id"] or "", run["type"]) for run in view.runs)
+
+    def are_equal():
+        one, other = map(tree, keys)
+        return one and one == other
+
+    server.wait(are_equal, VISIBLE_WITHIN_S)
+
+
+def has_input(runs):
+    return runs and all(run["input"] for run in runs)
+
+
+def replay(url, key, name, signal="", is_reversed=False):
+    """Sends the requests of a recording (of one signal) in order, with a key of this server."""
     with requests.Session() as session:
-        for path in sorted((RECORDINGS / name).glob("*.json")):
+        for path in sorted((RECORDINGS / name).glob(f"*{signal}.json"), reverse=is_reversed):
             recorded = json.loads(path.read_text())
             headers = {header: value for header, value in recorded["headers"].items() if header.lower() not in NOT_SENT_AGAIN}
             sent = {header.lower(): value for header, value in recorded["headers"].items()}.get("authorization", "")

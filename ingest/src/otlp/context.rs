@@ -35,6 +35,7 @@ impl<'a> Context<'a> {
         let threads = [
             "session.id",
             "gen_ai.conversation.id",
+            "conversation.id",
             "traceloop.association.properties.session_id",
             "traceloop.association.properties.thread_id",
             "session",

@@ -9,6 +9,8 @@
 //!   gives the run its name and type.
 //! - The records of one span in one request become one event. Where a client spreads them over several requests, the
 //!   run's input is the earliest and its output the latest; the others are among the run's events.
+//!
+//! Records of coding agents are runs by themselves: see `coding_agent`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::attributes::Attributes;
+use super::coding_agent;
 use super::context::{Context, app};
 use super::draft::{Draft, moment};
 use super::facts::{Facts, LLM};
@@ -29,7 +32,6 @@ use super::source::Source;
 use super::span::{fault, identifier};
 use super::terms::Terms;
 use super::value::{Any, Json, held, plain};
-use crate::config::ClientCost;
 
 /// The run's name until its span arrives.
 const NAME: &str = "llm_start";
@@ -91,6 +93,9 @@ impl Runs {
             source,
             terms,
         } = incoming;
+        if write_agent(&record, source, terms, out)? {
+            return Ok(());
+        }
         let name = event_name(&record);
         let event = MessageEvent::of(name);
         if event.is_none() && name != DETAILS {
@@ -99,17 +104,13 @@ impl Runs {
         }
         let trace_id = identifier(&record.trace_id, 16, "traceId")?;
         let run_id = identifier(&record.span_id, 8, "spanId")?;
-        let nanos = match record.time_unix_nano {
-            0 => record.observed_time_unix_nano,
-            nanos => nanos,
-        };
+        let nanos = nanos(&record);
         let time_ms = moment(nanos, terms.now_ms, "timeUnixNano")? + 1;
         let Some(event) = event else {
             let details = Details {
                 source,
                 ids: [&trace_id, &run_id],
                 time_ms,
-                client_cost: terms.client_cost,
             };
             write_details(&record, details, out)?;
             out.push(b',');
@@ -239,9 +240,63 @@ struct Details<'a> {
     /// Of the trace and of the run.
     ids: [&'a str; 2],
     time_ms: i64,
-    client_cost: ClientCost,
 }
 
+fn nanos(record: &LogRecord) -> u64 {
+    match record.time_unix_nano {
+        0 => record.observed_time_unix_nano,
+        nanos => nanos,
+    }
+}
+
+/// Appends the events of a record of a coding agent; `false` if it is none. Its name is an attribute, or the body.
+fn write_agent(
+    record: &LogRecord,
+    source: &Source,
+    terms: Terms,
+    out: &mut Vec<u8>,
+) -> Result<bool, EventFault> {
+    let text = |any: Option<&'_ Any>| match any {
+        Some(Any::StringValue(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let mut pairs = record.attributes.iter();
+    let named = pairs.find(|pair| pair.key == "event.name");
+    let named = text(named.and_then(|pair| held(pair.value.as_ref())));
+    let names = [
+        named,
+        Some(record.event_name.clone()),
+        text(held(record.body.as_ref())),
+    ];
+    let mut names = names.iter().flatten();
+    let Some(name) = names.find_map(|name| coding_agent::Name::of(name, source.scope())) else {
+        return Ok(false);
+    };
+    let nanos = nanos(record);
+    let time_ms = moment(nanos, terms.now_ms, "timeUnixNano")?;
+    let ids = identifier(&record.trace_id, 16, "traceId").ok();
+    let ids = ids.zip(identifier(&record.span_id, 8, "spanId").ok());
+    let attributes = Attributes::new(&record.attributes);
+    let agent = coding_agent::Record::new(
+        name,
+        coding_agent::Written {
+            attributes: &attributes,
+            source,
+            client_cost: terms.client_cost,
+            nanos,
+            time_ms,
+            ids: ids
+                .as_ref()
+                .map(|(trace, span)| [trace.as_str(), span.as_str()]),
+        },
+    );
+    attributes.take("event.name");
+    coding_agent::write(&agent, out)?;
+    Ok(true)
+}
+
+/// Messages only: the record names the span that was current when it was written, and after a streamed answer (OpenLIT)
+/// that is the one around the call, which is none. Model and tokens are on the call's own span.
 fn write_details(
     record: &LogRecord,
     details: Details<'_>,
@@ -251,18 +306,15 @@ fn write_details(
         source,
         ids: [trace_id, run_id],
         time_ms,
-        client_cost,
     } = details;
     let attributes = Attributes::new(&record.attributes).of_scope(source.scope());
     attributes.take("event.name");
     let mut facts = Facts::of(&attributes);
     let context = Context::of(&attributes);
-    let usage = std::mem::take(&mut facts.usage);
     let mut draft = Draft {
         app_id: context.app.as_deref().or(source.app.as_deref()),
         input: facts.take_input().0,
         output: facts.take_output().0,
-        usage: Some(usage.with_cost_by(client_cost).into()),
         agent: facts.agent.take(),
         user_email: context.user.clone(),
         thread_id: context.thread.clone(),

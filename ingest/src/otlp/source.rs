@@ -78,17 +78,17 @@ impl Source {
         }
     }
 
-    /// The name of the instrumentation scope; empty if there is none.
-    pub(crate) fn scope(&self) -> &str {
-        &self.scope
-    }
-
     /// The source of the spans of one scope.
     pub(crate) fn with_scope(&self, scope: &InstrumentationScope) -> Self {
         let mut source = self.clone();
         source.scope = cut(&scope.name, VALUE_BYTES).to_owned();
         add_others(&mut source.others, "otel.scope.", &scope.attributes);
         source
+    }
+
+    /// The name of the instrumentation scope; empty for none.
+    pub(crate) fn scope(&self) -> &str {
+        &self.scope
     }
 
     pub(crate) fn bytes(&self) -> usize {

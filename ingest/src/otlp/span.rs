@@ -1,4 +1,4 @@
-//! A span as two events of a run: its start and its end.
+//! A span as two events of a run: its start and its end. Spans of coding agents make runs around them known, too.
 
 use std::borrow::Cow;
 
@@ -11,6 +11,7 @@ use schemas::limits;
 use serde_json::{Value, json};
 
 use super::attributes::Attributes;
+use super::coding_agent::{self, INTERNAL, Placed};
 use super::context::Context;
 use super::draft::{Draft, Failure, moment};
 use super::facts::{Facts, LLM};
@@ -35,12 +36,20 @@ const EXCEPTION: &str = "exception";
 /// One for each piece of a streamed output, without its content.
 const CHUNK: &str = "gen_ai.content.completion.chunk";
 
+/// What a span is read with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read<'a> {
+    pub(crate) terms: Terms,
+    /// The model that other spans of its trace name, where its client puts it there.
+    pub(crate) model: Option<&'a str>,
+}
+
 /// Appends both events, separated by a comma. After an error `out` holds a part of them.
 pub(crate) fn write(
     span: &Span,
     source: &Source,
-    terms: Terms,
     out: &mut Vec<u8>,
+    Read { terms, model }: Read<'_>,
 ) -> Result<(), EventFault> {
     let trace_id = identifier(&span.trace_id, 16, "traceId")?;
     let run_id = identifier(&span.span_id, 8, "spanId")?;
@@ -61,9 +70,22 @@ pub(crate) fn write(
     let attributes = Attributes::new(details.chain(&span.attributes)).of_scope(source.scope());
     let mut facts = Facts::of(&attributes);
     if facts.kind == LLM {
-        facts.usage.ttft_ms = first_token::of(&attributes, Used::by(&attributes), span);
+        let first_token = first_token::of(&attributes, Used::by(&attributes), span);
+        facts.usage.ttft_ms = first_token.or(facts.usage.ttft_ms);
     }
     facts.hear(said_in_events(&span.events));
+    let mut place = coding_agent::place(
+        &Placed {
+            span,
+            attributes: &attributes,
+            scope: source.scope(),
+            is_root: parent_id.is_none(),
+            model,
+        },
+        &mut facts,
+    );
+    let parent_id = parent_id.or_else(|| place.parent.take());
+    let around = std::mem::take(&mut place.around);
     let context = Context::of(&attributes);
     let failure = failure(span, &attributes);
 
@@ -74,18 +96,67 @@ pub(crate) fn write(
         "" => facts.kind,
         name => name,
     };
+    let app_id = context.app.as_deref().or(source.app.as_deref());
+    let event_id = |phase: &str| Some(format!("{trace_id}-{run_id}-{phase}"));
+    let of_source = |text: &'_ Option<String>| text.clone().map(Cow::from);
+    let thread_id = || context.thread.clone().or_else(|| of_source(&source.thread));
+    for one in around {
+        for (phase, at_ms) in [("start", start_ms), ("end", end_ms)] {
+            if phase == "end" && !one.closes {
+                continue;
+            }
+            let mut draft = Draft {
+                event_id: event_id(phase),
+                app_id,
+                parent_run_id: one.parent.as_deref(),
+                agent: one.agent.map(Cow::from),
+                thread_id: one.thread.clone().or_else(thread_id),
+                ..Draft::new(
+                    format!("{}_{phase}", one.name),
+                    &one.run_id,
+                    one.kind,
+                    at_ms,
+                )
+            };
+            match phase {
+                "start" => draft.input.clone_from(&one.input),
+                _ => draft.output.clone_from(&one.output),
+            }
+            draft.write(out)?;
+            out.push(b',');
+        }
+    }
+    let (own_id, own_parent) = match &place.tool {
+        Some(tool) => (tool.as_str(), Some(run_id.as_str())),
+        None => (run_id.as_str(), parent_id.as_deref()),
+    };
+    if place.tool.is_some() {
+        let around_name = cut(&span.name, limits::NAME_BYTES - "_start".len());
+        for (phase, at_ms) in [("start", start_ms), ("end", end_ms)] {
+            let mut shell = Draft {
+                event_id: event_id(phase),
+                app_id,
+                parent_run_id: parent_id.as_deref(),
+                ..Draft::new(format!("{around_name}_{phase}"), &run_id, INTERNAL, at_ms)
+            };
+            shell.write(out)?;
+            out.push(b',');
+        }
+    }
     let event = |phase: &str, timestamp_ms| Draft {
-        event_id: Some(format!("{trace_id}-{run_id}-{phase}")),
-        app_id: context.app.as_deref().or(source.app.as_deref()),
-        parent_run_id: parent_id.as_deref(),
-        ..Draft::new(format!("{name}_{phase}"), &run_id, facts.kind, timestamp_ms)
+        event_id: event_id(phase),
+        app_id,
+        parent_run_id: own_parent,
+        ..Draft::new(format!("{name}_{phase}"), own_id, facts.kind, timestamp_ms)
     };
     let mut start = event("start", start_ms);
     let mut end = event(if failure.is_some() { "error" } else { "end" }, end_ms);
     // One identity for any outcome: a span has one end.
-    end.event_id = Some(format!("{trace_id}-{run_id}-end"));
+    end.event_id = event_id("end");
 
-    end.response_id = response_id::of(&facts, &attributes);
+    // What both signals of a client share, where it has such a thing: not both name the provider's identifier.
+    let shared = place.response_id.map(Cow::from);
+    end.response_id = shared.or_else(|| response_id::of(&facts, &attributes));
     end.call_fingerprint = fingerprint::of(&facts, end.response_id.is_some(), parent_id.is_some());
     let (input, repeated_input) = facts.take_input();
     let (output, repeated_output) = facts.take_output();
@@ -100,9 +171,8 @@ pub(crate) fn write(
         None if facts.kind == "agent" => Some(name.into()),
         agent => agent,
     };
-    let of_source = |text: &'_ Option<String>| text.clone().map(Cow::from);
     start.user_email = context.user.clone().or_else(|| of_source(&source.user));
-    start.thread_id = context.thread.clone().or_else(|| of_source(&source.thread));
+    start.thread_id = thread_id();
     start.tags.clone_from(&context.tags);
     start
         .metadata

@@ -1,13 +1,19 @@
 //! Translates a body of OTLP to a body of `/api/report`. Pure.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
 use schemas::api_error::{ApiError, ErrorCode};
 use schemas::event::EventFault;
 
+use super::coding_agent;
 use super::log_record::{Incoming, Runs};
-use super::span;
+use super::source::Source;
+use super::span::{self, Read};
 use super::terms::Terms;
 use super::wire::{Room, Wire};
 use crate::outcome::Rejections;
@@ -81,18 +87,43 @@ impl Signal {
             rejections.add(index, fault);
         };
         match self {
-            Self::Traces => wire.visit(body, &mut room, |source, span: Result<Span, _>| {
-                let start = events.len();
-                match span.and_then(|span| span::write(&span, source, terms, &mut events)) {
-                    Ok(()) => events.push(b','),
-                    Err(fault) => {
-                        events.truncate(start);
-                        refuse(index, fault);
+            Self::Traces => {
+                let mut models = Models::default();
+                let mut write = |at: Waiting, model: Option<&str>, events: &mut Vec<u8>| {
+                    let start = events.len();
+                    let read = Read { terms, model };
+                    let span = at
+                        .span
+                        .and_then(|span| span::write(&span, &at.source, events, read));
+                    match span {
+                        Ok(()) => events.push(b','),
+                        Err(fault) => {
+                            events.truncate(start);
+                            refuse(at.index, fault);
+                        }
                     }
+                };
+                wire.visit(body, &mut room, |source, span: Result<Span, _>| {
+                    let source = Arc::clone(source);
+                    let at = Waiting {
+                        index,
+                        span,
+                        source,
+                    };
+                    if let Some(at) = models.take(at) {
+                        write(at, None, &mut events);
+                    }
+                    index += 1;
+                    within(limit, events.len() + models.bytes())
+                })?;
+                let Models { named, waiting } = models;
+                for at in waiting {
+                    let trace = at.span.as_ref().map(|span| &span.trace_id);
+                    let model = trace.ok().and_then(|trace| named.get(trace)).cloned();
+                    write(at, model.as_deref(), &mut events);
                 }
-                index += 1;
-                within(limit, events.len())
-            })?,
+                within(limit, events.len())?;
+            }
             Self::Logs => {
                 wire.visit(body, &mut room, |source, record: Result<LogRecord, _>| {
                     let start = events.len();
@@ -125,6 +156,51 @@ impl Signal {
             events: events.into(),
             rejections,
         })
+    }
+}
+
+/// Spans whose model other spans of their trace name, which may come later in the body.
+#[derive(Default)]
+struct Models {
+    /// By trace.
+    named: HashMap<Vec<u8>, String>,
+    waiting: Vec<Waiting>,
+}
+
+/// A span of a body.
+struct Waiting {
+    index: usize,
+    span: Result<Span, EventFault>,
+    source: Arc<Source>,
+}
+
+/// Spans that wait at most; the further ones of a body have no model.
+const WAITING: usize = 1000;
+/// Bytes of a span that waits: it has some twenty short attributes.
+const WAITING_BYTES: usize = 8 << 10;
+
+impl Models {
+    /// Keeps a span that waits, and gives back any other.
+    fn take(&mut self, at: Waiting) -> Option<Waiting> {
+        let scope = at.source.scope();
+        let Ok(span) = &at.span else {
+            return Some(at);
+        };
+        if let Some(model) = coding_agent::model_named(span, scope) {
+            self.named.insert(span.trace_id.clone(), model.to_owned());
+        }
+        let waits = coding_agent::waits_for_model(span, scope)
+            && self.waiting.len() < WAITING
+            && span.encoded_len() <= WAITING_BYTES;
+        if !waits {
+            return Some(at);
+        }
+        self.waiting.push(at);
+        None
+    }
+
+    fn bytes(&self) -> usize {
+        self.waiting.len() * WAITING_BYTES
     }
 }
 

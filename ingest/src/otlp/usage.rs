@@ -18,6 +18,7 @@ use super::value::{Any, parsed};
 use super::vocabulary::{Used, Vocabulary};
 use crate::config::ClientCost;
 
+pub(crate) use cost::amount;
 pub(crate) use object::Counts;
 pub(crate) use parts::PartsRule;
 
@@ -307,7 +308,7 @@ fn asked_in_parameters<'a>(attributes: &Attributes<'a>) -> Option<Cow<'a, str>> 
 }
 
 /// A count, also as text or with a decimal point.
-fn count(any: &Any) -> Option<u64> {
+pub(crate) fn count(any: &Any) -> Option<u64> {
     let number = match any {
         Any::IntValue(number) => *number,
         Any::DoubleValue(number)

@@ -5,6 +5,9 @@
 //! convention too, and say less in it. `docs/guide/otlp.md` lists what each client sends; a test compares the two.
 
 mod adk;
+mod claude_code;
+mod codex;
+mod gemini_cli;
 mod laminar;
 mod langfuse;
 mod langsmith;
@@ -130,7 +133,10 @@ impl Vocabulary {
 }
 
 /// All of them, the more specific first.
-pub(crate) const VOCABULARIES: [&Vocabulary; 11] = [
+pub(crate) const VOCABULARIES: [&Vocabulary; 14] = [
+    &claude_code::VOCABULARY,
+    &codex::VOCABULARY,
+    &gemini_cli::VOCABULARY,
     &vercel::VOCABULARY,
     &langfuse::VOCABULARY,
     &langsmith::VOCABULARY,

@@ -1,15 +1,18 @@
 //! Which of several runs that report one model call counts it.
 //!
 //! A client library and a framework around it may both be instrumented: then each call comes as two runs, or more. Two
-//! runs report one call if their responses have the same identifier, or if one encloses the other (see [`Seen`]) with
+//! runs report one call if their responses have the same identifier at the same time, or if one encloses the other (see [`Seen`]) with
 //! the same model and the same token counts, in its time, and encloses no second such call. In two traces the same
-//! holds for two runs with the same fingerprint, of which the outer one lacks the identifier. See
+//! holds for two runs with the same fingerprint, of which the outer one lacks the identifier. Where one client reports
+//! each call in two signals without an identifier, the calls with equal counts are paired in order of time. See
 //! docs/decisions/0028-a-call-is-counted-once.md.
 //!
 //! All of this is a function of the runs in hand, whatever order they came in: the caller loads every run that may
 //! report the same call.
 
 use std::collections::HashMap;
+
+use schemas::event::response_id::{self, Signal};
 
 /// A model call as one run reports it.
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +38,35 @@ pub struct Seen<'a> {
     pub is_root: bool,
 }
 
+/// How far the bounds of two reports of one call may lie in the wrong order, milliseconds: clients round them.
+const ROUNDING_MS: i64 = 2;
+/// How far a report without a length may lie outside of another report of its call, milliseconds: it is written when the
+/// answer is there.
+const WITHOUT_LENGTH_MS: i64 = 1000;
+
 impl Seen<'_> {
+    /// Whether both were in flight at one time. A response is one call: the same identifier at another time is that of a
+    /// server for tests, or of an answer from a cache of the client's.
+    fn overlaps(&self, other: &Self) -> bool {
+        let bounds = |call: &Self| {
+            let end_ms = call.ended_at_ms.unwrap_or(call.started_at_ms);
+            (call.started_at_ms, end_ms.max(call.started_at_ms))
+        };
+        let [(start, end), (other_start, other_end)] = [bounds(self), bounds(other)];
+        match start == end || other_start == other_end {
+            true => {
+                start - WITHOUT_LENGTH_MS <= other_end && other_start - WITHOUT_LENGTH_MS <= end
+            }
+            false => start < other_end && other_start < end,
+        }
+    }
+
     /// Whether this run may report the call of a run below it, where nothing else says that they are two.
     fn resembles(&self, below: &Self) -> bool {
         let is_in_time = match (self.ended_at_ms, below.ended_at_ms) {
             (Some(end), Some(end_below)) => {
-                self.started_at_ms <= below.started_at_ms && end_below <= end
+                self.started_at_ms <= below.started_at_ms + ROUNDING_MS
+                    && end_below <= end + ROUNDING_MS
             }
             _ => false,
         };
@@ -164,9 +190,21 @@ fn first(members: &[usize], calls: &[Seen<'_>], lines: &[Vec<usize>]) -> usize {
         .iter()
         .copied()
         .filter(|member| may_count(member) && !encloses(*member));
+    let is_in_two_signals = members
+        .iter()
+        .any(|member| response_id::counts(calls[*member].response_id).is_some());
     let first = deepest.min_by_key(|member| {
         let call = &calls[*member];
-        (call.is_root, call.started_at_ms, call.run_id)
+        // Of two signals, the one that says more: a span of Codex may lack the model, one of Gemini CLI the thoughts,
+        // one of Claude Code how long a cache lasts.
+        let said = is_in_two_signals.then(|| {
+            let tokens = call.tokens.iter().flatten();
+            let tokens = tokens.fold(0u64, |sum, count| sum.saturating_add(*count));
+            let counts = response_id::counts(call.response_id);
+            let is_log = counts.is_some_and(|(signal, _)| signal == Signal::Log);
+            (call.model.is_empty(), std::cmp::Reverse(tokens), !is_log)
+        });
+        (said, call.is_root, call.started_at_ms, call.run_id)
     });
     first.unwrap_or(members[0])
 }
@@ -181,18 +219,45 @@ struct Groups<'a> {
 impl<'a> Groups<'a> {
     /// Calls with the same response are together.
     fn of(calls: &[Seen<'a>]) -> Self {
-        let mut by_response: HashMap<&str, usize> = HashMap::new();
-        let leader = calls
-            .iter()
-            .enumerate()
-            .map(|(at, call)| match call.response_id.is_empty() {
-                true => at,
-                false => *by_response.entry(call.response_id).or_insert(at),
-            });
-        Self {
-            leader: leader.collect(),
-            response_id: calls.iter().map(|call| call.response_id).collect(),
+        let mut by_response: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut in_two_signals: HashMap<&str, [Vec<usize>; 2]> = HashMap::new();
+        let leader = calls.iter().enumerate().map(|(at, call)| {
+            if let Some((signal, hash)) = response_id::counts(call.response_id) {
+                let of_signals = in_two_signals.entry(hash).or_default();
+                of_signals[usize::from(signal == Signal::Log)].push(at);
+                return at;
+            }
+            if !call.response_id.is_empty() {
+                by_response.entry(call.response_id).or_default().push(at);
+            }
+            at
+        });
+        let mut leader: Vec<usize> = leader.collect();
+        // The first of one signal is the first of the other, and so on: which calls they are does not matter, because
+        // their counts are equal.
+        for [mut spans, mut logs] in in_two_signals.into_values() {
+            for of_signal in [&mut spans, &mut logs] {
+                of_signal.sort_by_key(|call| (calls[*call].started_at_ms, calls[*call].run_id));
+            }
+            for (span, log) in spans.into_iter().zip(logs) {
+                leader[log] = span;
+            }
         }
+        let mut groups = Self {
+            leader,
+            response_id: calls.iter().map(|call| call.response_id).collect(),
+        };
+        for reports in by_response.into_values() {
+            for (number, one) in reports.iter().enumerate() {
+                for other in &reports[..number] {
+                    let [group, of_other] = [groups.find(*one), groups.find(*other)];
+                    if group != of_other && calls[*one].overlaps(&calls[*other]) {
+                        groups.join(group, of_other);
+                    }
+                }
+            }
+        }
+        groups
     }
 
     fn find(&self, call: usize) -> usize {
@@ -205,7 +270,7 @@ impl<'a> Groups<'a> {
 
     /// Whether nothing says that these are two calls: two responses do.
     fn may_be_one(&self, group: usize, other: usize) -> bool {
-        let [one, two] = [self.response_id[group], self.response_id[other]];
+        let [one, two] = [group, other].map(|at| response_id::shared(self.response_id[at]));
         one.is_empty() || two.is_empty() || one == two
     }
 
@@ -319,7 +384,12 @@ mod tests {
         };
         assert_eq!(counted(&[without_usage, below(0), below(0)]), [0, 1, 2]);
         assert_eq!(other(|call| call.model = "n"), [0, 1]);
-        assert_eq!(other(|call| call.ended_at_ms = Some(101)), [0, 1]);
+        assert_eq!(
+            other(|call| call.ended_at_ms = Some(102)),
+            [1, 1],
+            "rounded"
+        );
+        assert_eq!(other(|call| call.ended_at_ms = Some(103)), [0, 1]);
         assert_eq!(other(|call| call.ended_at_ms = None), [0, 1]);
         let responses = ["a", "b"].map(|response_id| Seen {
             response_id,
@@ -412,7 +482,7 @@ mod tests {
         stay_two(
             outer,
             Seen {
-                ended_at_ms: Some(101),
+                ended_at_ms: Some(103),
                 ..root
             },
         );
@@ -423,6 +493,59 @@ mod tests {
         };
         assert_eq!(counted(&[outer, root, second]), [0, 1, 2]);
         assert_eq!(counted(&[outer, outer, root]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn calls_of_two_signals_with_equal_counts_are_paired_in_order_of_time() {
+        let [span, log] =
+            [Signal::Span, Signal::Log].map(|signal| response_id::of_counts(signal, 7));
+        let of = |response_id, started_at_ms| Seen {
+            response_id,
+            started_at_ms,
+            ..CALL
+        };
+        let (span, log): (&'static str, &'static str) = (span.leak(), log.leak());
+        // Two of each are two calls, whatever their times are.
+        let calls = [of(log, 20), of(span, 900), of(span, 30), of(log, 25)];
+        assert_eq!(counted(&calls), [0, 3, 0, 3], "the records count");
+        // One that came in one signal only is a call of its own.
+        assert_eq!(
+            counted(&[of(log, 20), of(span, 10), of(log, 30)]),
+            [0, 0, 2]
+        );
+        assert_eq!(counted(&[of(span, 1), of(span, 2)]), [0, 1]);
+        assert_eq!(counted(&[of(span, 1), CALL]), [0, 1]);
+        // The one that says more counts.
+        let without_thoughts = Seen {
+            tokens: [Some(37), Some(11), None],
+            ..of(span, 0)
+        };
+        assert_eq!(counted(&[without_thoughts, of(log, 5)]), [1, 1]);
+        let without_model = Seen {
+            model: "",
+            ..of(span, 0)
+        };
+        assert_eq!(counted(&[without_model, of(log, 5)]), [1, 1]);
+    }
+
+    #[test]
+    fn an_identifier_that_comes_again_later_is_another_call() {
+        let of = |started_at_ms, ended_at_ms| Seen {
+            response_id: "r",
+            started_at_ms,
+            ended_at_ms,
+            ..CALL
+        };
+        assert_eq!(counted(&[of(0, Some(50)), of(50, Some(90))]), [0, 1]);
+        assert_eq!(counted(&[of(0, Some(51)), of(50, Some(90))]), [0, 0]);
+        // A report without a length is written a little before or after the call.
+        assert_eq!(counted(&[of(0, Some(50)), of(900, Some(900))]), [0, 0]);
+        assert_eq!(counted(&[of(0, Some(50)), of(1051, None)]), [0, 1]);
+        // Two that do not overlap each other may both overlap a third.
+        assert_eq!(
+            counted(&[of(0, Some(50)), of(50, Some(90)), of(40, Some(60))]),
+            [0, 0, 0]
+        );
     }
 
     #[test]

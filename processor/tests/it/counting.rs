@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use schemas::event::response_id::{self, Signal};
 use serde_json::{Value, json};
 
 use crate::fold::{BASE_MS, Between, Reported, any_between, block_on, rates, run};
@@ -23,22 +24,27 @@ pub(crate) fn counted(runs: &Runs) -> Counted {
         .keys()
         .map(|id| (id, calls_above(id, runs, &calls)))
         .collect();
-    // Runs with the same response are one call.
+    // Runs with the same response at one time are one call, and the two of a pair of signals.
     let mut all: Vec<Reports> = Vec::new();
+    let pairs = pairs_of_signals(runs, &calls);
     for id in calls.keys() {
         let same = |other: &RunId| {
             let response = &calls[id]["response_id"];
-            other.0 == id.0
-                && other.1 == id.1
-                && !response.is_null()
+            let is_paired = pairs.contains(&(id, other)) || pairs.contains(&(other, id));
+            let is_same = !response.is_null()
                 && *response == calls[other]["response_id"]
+                && is_at_one_time(&runs[id], &runs[other]);
+            let is_by_counts = response.as_str().is_some_and(is_by_counts);
+            let is_one = if is_by_counts { is_paired } else { is_same };
+            other.0 == id.0 && other.1 == id.1 && is_one
         };
-        match all.iter_mut().find(|call| call.iter().any(same)) {
-            Some(call) => {
-                call.insert(id.clone());
-            }
-            None => all.push(BTreeSet::from([id.clone()])),
-        }
+        let (joined, others) = all
+            .into_iter()
+            .partition::<Vec<Reports>, _>(|call| call.iter().any(same));
+        let mut call: Reports = joined.into_iter().flatten().collect();
+        call.insert(id.clone());
+        all = others;
+        all.push(call);
     }
     // Around each call, from the inside out, there may be a run that reports it again.
     let mut from_inside: Vec<&RunId> = calls.keys().collect();
@@ -62,7 +68,11 @@ pub(crate) fn counted(runs: &Runs) -> Counted {
         let alike: BTreeSet<usize> = alike.map(|inner| place(inner, &all)).collect();
         let responses = |at: usize| -> BTreeSet<String> {
             let texts = all[at].iter().map(|id| calls[id]["response_id"].as_str());
-            texts.flatten().map(str::to_owned).collect()
+            let texts = texts.flatten().map(|text| match is_by_counts(text) {
+                true => text.rsplit('-').next().unwrap(),
+                false => text,
+            });
+            texts.map(str::to_owned).collect()
         };
         let alike = alike.into_iter().filter(|other| {
             let both: BTreeSet<String> = &responses(own) | &responses(*other);
@@ -87,7 +97,13 @@ pub(crate) fn counted(runs: &Runs) -> Counted {
             .filter(|id| !from.iter().any(|other| above[*other].contains(id)));
         let counts = deepest.min_by_key(|id| {
             let is_root = parent(id, runs).is_none() || is_least_of_cycle(id, runs);
-            (is_root, runs[**id].started_at(), &id.2)
+            // Of two signals that say the same, the record.
+            let is_log = |id: &RunId| {
+                let response = calls[id]["response_id"].as_str();
+                response.is_some_and(|text| text.starts_with("counts-of-log-"))
+            };
+            let is_second = call.iter().any(is_log) && !is_log(id);
+            (is_second, is_root, runs[**id].started_at(), &id.2)
         });
         if let Some(counts) = counts {
             let others = call.iter().filter(|id| id != counts);
@@ -138,6 +154,35 @@ fn join_across_traces(all: &mut [Reports], calls: &BTreeMap<RunId, Value>, runs:
     }
 }
 
+fn is_by_counts(response: &str) -> bool {
+    response.starts_with("counts-of-")
+}
+
+/// The runs of spans and of log records that report one call by equal counts: the first of each, the second of each.
+fn pairs_of_signals<'a>(
+    runs: &Runs,
+    calls: &'a BTreeMap<RunId, Value>,
+) -> BTreeSet<(&'a RunId, &'a RunId)> {
+    let mut of_hash: BTreeMap<[&str; 3], [Vec<&RunId>; 2]> = BTreeMap::new();
+    for (id, call) in calls {
+        let response = call["response_id"].as_str().unwrap_or_default();
+        for (at, prefix) in ["counts-of-span-", "counts-of-log-"].iter().enumerate() {
+            if let Some(hash) = response.strip_prefix(prefix) {
+                of_hash.entry([&id.0, &id.1, hash]).or_default()[at].push(id);
+            }
+        }
+    }
+    let mut pairs = BTreeSet::new();
+    for mut signals in of_hash.into_values() {
+        for ids in &mut signals {
+            ids.sort_by_key(|id| (runs[*id].started_at(), &id.2));
+        }
+        let [spans, logs] = signals;
+        pairs.extend(spans.into_iter().zip(logs));
+    }
+    pairs
+}
+
 fn place(id: &RunId, all: &[Reports]) -> usize {
     all.iter().position(|call| call.contains(id)).unwrap()
 }
@@ -166,12 +211,25 @@ fn is_least_of_cycle(id: &RunId, runs: &Runs) -> bool {
 }
 
 fn is_in_time(outer: &Run, inner: &Run) -> bool {
+    // Two milliseconds either way are rounding.
     match (outer.ended_at(), inner.ended_at()) {
         (Some(end), Some(inner_end)) => {
-            outer.started_at() <= inner.started_at() && inner_end <= end
+            outer.started_at() - inner.started_at() <= 2 && inner_end - end <= 2
         }
         _ => false,
     }
+}
+
+fn is_at_one_time(one: &Run, other: &Run) -> bool {
+    let [(start, end), (other_start, other_end)] = [one, other].map(|run| {
+        let start = run.started_at();
+        (start, run.ended_at().unwrap_or(start).max(start))
+    });
+    if end > start && other_end > other_start {
+        return (start..end).contains(&other_start) || (other_start..other_end).contains(&start);
+    }
+    // Without a length: at most a second away.
+    (start - other_end).max(other_start - end) <= 1000
 }
 
 /// Model and counts. What is not known is no figure.
@@ -198,6 +256,8 @@ struct Call {
     beside: Vec<bool>,
     /// A root in its time that alone names the response, found by what was said.
     is_seen_by_client: bool,
+    /// Whether log records report it too, and neither signal names the response.
+    is_in_two_signals: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -226,25 +286,36 @@ fn any_call() -> impl Strategy<Value = Call> {
         3 => Just(Vec::new()),
         1 => proptest::collection::vec(any::<bool>(), 1..3),
     ];
-    (0usize..3, layers, beside, any::<bool>()).prop_map(|(agent, mut layers, beside, by_client)| {
-        let is_seen_by_client = by_client && beside.is_empty();
-        if let Some(last) = layers.last_mut() {
-            last.names_response |= !beside.is_empty();
-            last.lacks_usage = false;
-            last.has_fingerprint = is_seen_by_client;
-        }
-        if is_seen_by_client {
-            layers
-                .iter_mut()
-                .for_each(|layer| layer.names_response = false);
-        }
-        Call {
-            agent,
-            layers,
-            beside,
-            is_seen_by_client,
-        }
-    })
+    let all = (0usize..3, layers, beside, any::<bool>(), any::<bool>());
+    all.prop_map(
+        |(agent, mut layers, mut beside, is_in_two_signals, by_client)| {
+            let is_seen_by_client = by_client && beside.is_empty() && !is_in_two_signals;
+            if is_in_two_signals {
+                // One that came in one signal only would be paired with another call: as many, but not the same ones.
+                beside.resize(1, true);
+                layers
+                    .iter_mut()
+                    .for_each(|layer| layer.names_response = false);
+            }
+            if let Some(last) = layers.last_mut() {
+                last.names_response |= !beside.is_empty() || is_in_two_signals;
+                last.lacks_usage = false;
+                last.has_fingerprint = is_seen_by_client;
+            }
+            if is_seen_by_client {
+                layers
+                    .iter_mut()
+                    .for_each(|layer| layer.names_response = false);
+            }
+            Call {
+                agent,
+                layers,
+                beside,
+                is_seen_by_client,
+                is_in_two_signals,
+            }
+        },
+    )
 }
 
 /// The events of all calls, and the runs that report each of them.
@@ -281,7 +352,12 @@ fn events(calls: &[Call]) -> (Vec<Reported>, Vec<Vec<String>>) {
                 json!({"name": format!("{kind}_end"), "type": kind, "run_id": run, "timestamp": end,
                 "model": is_llm.then_some("dear"), "prompt_tokens": has_usage.then_some(2),
                 "completion_tokens": has_usage.then_some(1),
-                "response_id": names.then(|| format!("response{at}")),
+                "response_id": names.then(|| match (call.is_in_two_signals, run.starts_with("beside")) {
+                    (false, _) => format!("response{at}"),
+                    // Equal for all calls: their counts are.
+                    (true, false) => response_id::of_counts(Signal::Span, 7),
+                    (true, true) => response_id::of_counts(Signal::Log, 7),
+                }),
                 "call_fingerprint": layer.is_some_and(|layer| layer.has_fingerprint).then(|| format!("said{}", at % 2))}),
             );
             if is_llm {

@@ -50,6 +50,40 @@ pub fn of_text(id: &str) -> Option<&str> {
     (!id.is_empty() && id.len() <= ID_BYTES && !is_of_client).then_some(id)
 }
 
+/// The two signals in which one client may report the same model call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Span,
+    Log,
+}
+
+impl Signal {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Span => "counts-of-span-",
+            Self::Log => "counts-of-log-",
+        }
+    }
+}
+
+/// An identifier in place of the provider's, for a client that reports each call in both signals and identifies it in
+/// neither: the hash is of what both say of it. Calls with equal counts have the same one, so it identifies the call
+/// only together with the order of its signal's calls: see [`counts`].
+pub fn of_counts(signal: Signal, hash: u128) -> String {
+    format!("{}{hash:032x}", signal.prefix())
+}
+
+/// The signal and the hash of an identifier made by [`of_counts`].
+pub fn counts(id: &str) -> Option<(Signal, &str)> {
+    let mut signals = [Signal::Span, Signal::Log].into_iter();
+    signals.find_map(|signal| Some((signal, id.strip_prefix(signal.prefix())?)))
+}
+
+/// What runs of one call may have in common: the identifier, without the signal.
+pub fn shared(id: &str) -> &str {
+    counts(id).map_or(id, |(_, hash)| hash)
+}
+
 /// The identifier in the output of a model call: `response_metadata.id`, else the `id` of an object that is a response
 /// of OpenAI's, Anthropic's or LangChain's shape. An `id` in an object that a model was asked to make is none.
 pub fn of_output(output: &RawValue) -> Option<Cow<'_, str>> {
@@ -145,6 +179,19 @@ mod tests {
             let raw: &RawValue = serde_json::from_str(output).unwrap();
             assert_eq!(of_output(raw).as_deref(), expected, "{output}");
         }
+    }
+
+    #[test]
+    fn an_identifier_by_counts_has_its_signal_and_is_else_equal() {
+        let [span, log] = [Signal::Span, Signal::Log].map(|signal| of_counts(signal, 7));
+        assert_ne!(span, log);
+        assert_eq!(of_text(&span), Some(span.as_str()));
+        let (of_span, of_log) = (counts(&span).unwrap(), counts(&log).unwrap());
+        assert_eq!((of_span.0, of_log.0), (Signal::Span, Signal::Log));
+        assert_eq!(of_span.1, of_log.1);
+        assert_eq!([shared(&span), shared(&log)], [of_span.1, of_log.1]);
+        assert_eq!(shared("chatcmpl-1"), "chatcmpl-1");
+        assert_eq!(counts("chatcmpl-1"), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ import { Payload } from "../payload/payload";
 import type { View } from "../payload/shape";
 import { nameIn, runLink } from "../runs/run-link";
 import { Said } from "./facts";
+import { withoutInternal } from "./internal-spans";
 import styles from "./run.module.css";
 import { RunActions } from "./run-actions";
 import { RunCalls } from "./run-calls";
@@ -188,12 +189,14 @@ type TraceProps = { trace: ReturnType<typeof useTrace>; run: RunDetail; projectI
 function Trace({ trace, run, projectId }: TraceProps) {
   const { params, setView } = useView();
   const spans = trace.data?.data;
-  const tree = useMemo(() => treeOf(spans ?? []), [spans]);
+  const wanted = params.get("span") ?? run.run_id;
+  const isWhole = params.get("internal") === "true";
+  const folded = useMemo(() => withoutInternal(spans ?? [], wanted), [spans, wanted]);
+  const tree = useMemo(() => treeOf(isWhole ? (spans ?? []) : folded.spans), [isWhole, spans, folded]);
   const originMs = useMemo(() => stretchOf(spans ?? [], 0).from, [spans]);
   const choose = (id: string) => setView({ span: id === run.run_id ? undefined : id });
   if (trace.isPending) return <Loading what="the trace" />;
   if (trace.isError && !spans) return <Failure error={trace.error} again={() => trace.refetch()} />;
-  const wanted = params.get("span") ?? run.run_id;
   const chosen = tree.places[tree.byId.get(wanted) ?? tree.byId.get(run.run_id) ?? 0];
   const isPart = params.get("part") === "true";
   return (
@@ -212,7 +215,25 @@ function Trace({ trace, run, projectId }: TraceProps) {
         </div>
       )}
       {chosen && (
-        <TraceView tree={tree} readAtMs={trace.dataUpdatedAt} chosen={chosen.span.run_id} onChoose={choose}>
+        <TraceView
+          tree={tree}
+          readAtMs={trace.dataUpdatedAt}
+          chosen={chosen.span.run_id}
+          onChoose={choose}
+          beside={
+            folded.left > 0 && (
+              <button
+                type="button"
+                aria-pressed={isWhole}
+                title="Spans of the client's own functions"
+                onClick={() => setView({ internal: isWhole ? undefined : "true" })}
+              >
+                {isWhole ? "Hide" : "Show"}{" "}
+                {folded.left === 1 ? "1 internal span" : `${count(folded.left)} internal spans`}
+              </button>
+            )
+          }
+        >
           <SpanPanel
             key={chosen.span.run_id}
             place={chosen}

@@ -16,6 +16,8 @@ type Props = {
   /** The span whose details are shown. */
   chosen: string;
   onChoose: (id: string) => void;
+  /** Another control. */
+  beside?: ReactNode;
   /** Its details. */
   children: ReactNode;
 };
@@ -26,7 +28,7 @@ const MAX_LEVELS = 6;
 const PAUSE_MS = 200;
 
 /** The trace. */
-export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props) {
+export function TraceView({ tree, readAtMs, chosen, onChoose, beside, children }: Props) {
   const { params, setView } = useView();
   const { tools, set } = useTools(params, setView);
   const { type, errors } = tools;
@@ -145,6 +147,7 @@ export function TraceView({ tree, readAtMs, chosen, onChoose, children }: Props)
               Whole time
             </button>
           )}
+          {beside}
           <span className="soft small" role="status">
             {isFiltered ? `${count(matches)} of ${count(tree.places.length)} spans` : spansSaid(tree)}, {timeSaid(axis)}
           </span>

@@ -13,6 +13,10 @@ const TERMS: Terms = Terms {
     client_cost: ClientCost::TableFirst,
 };
 const NANOS: u64 = 1_795_000_000_000_000_000;
+const READ: Read<'static> = Read {
+    terms: TERMS,
+    model: None,
+};
 
 pub(crate) fn any(value: &Value) -> AnyValue {
     let value = match value {
@@ -59,7 +63,7 @@ fn span(object: Value) -> Span {
 #[track_caller]
 fn events(span: &Span) -> [Value; 2] {
     let mut out = b"[".to_vec();
-    write(span, &Source::default(), TERMS, &mut out).unwrap();
+    write(span, &Source::default(), &mut out, READ).unwrap();
     out.push(b']');
     serde_json::from_slice(&out).unwrap()
 }
@@ -608,7 +612,7 @@ fn times_and_ids_are_what_they_must_be() {
     ] {
         let mut span = span(json!({}));
         change(&mut span);
-        let fault = write(&span, &Source::default(), TERMS, &mut Vec::new()).unwrap_err();
+        let fault = write(&span, &Source::default(), &mut Vec::new(), READ).unwrap_err();
         assert_eq!(fault.code.as_str(), code, "{fault:?}");
     }
     // Some clients send zeros for no parent.

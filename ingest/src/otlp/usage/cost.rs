@@ -67,7 +67,7 @@ pub(super) fn tier_of(name: &str) -> Option<String> {
     (is_name && !is_default.contains(&name.as_str())).then_some(name)
 }
 
-fn amount(any: &Any) -> Option<f64> {
+pub(crate) fn amount(any: &Any) -> Option<f64> {
     match any {
         Any::DoubleValue(number) => rounded(*number),
         Any::IntValue(number) => rounded(*number as f64),

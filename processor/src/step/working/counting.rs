@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use schemas::event::response_id;
 use store::reads::states::CallLink;
 
 use super::request::Wanted;
@@ -187,7 +188,7 @@ impl Working {
             .iter()
             .map(|(_, node, call)| Seen {
                 run_id: &node.run_id,
-                response_id: match is_crowded(node, CallLink::Response(call.response_id)) {
+                response_id: match is_crowded(node, response_link(call.response_id)) {
                     true => "",
                     false => call.response_id,
                 },
@@ -255,6 +256,10 @@ impl Related {
 }
 
 /// The links of a run by its current state and its current place.
+fn response_link(response_id: &str) -> CallLink<'_> {
+    CallLink::Response(response_id::shared(response_id))
+}
+
 fn links(node: &Node, scopes: &[crate::run::Scope]) -> Vec<u64> {
     let scope = &scopes[node.scope];
     let (project, app) = (scope.project.as_str(), scope.app.as_str());
@@ -264,7 +269,7 @@ fn links(node: &Node, scopes: &[crate::run::Scope]) -> Vec<u64> {
     }
     if let Some(call) = node.state.one_call() {
         if !call.response_id.is_empty() {
-            links.push(CallLink::Response(call.response_id).hash(project, app));
+            links.push(response_link(call.response_id).hash(project, app));
         }
         let fingerprint = call.fingerprint.map(CallLink::Fingerprint);
         links.extend(fingerprint.map(|link| link.hash(project, app)));
