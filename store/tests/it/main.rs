@@ -28,6 +28,7 @@ mod search;
 mod tables;
 mod threads;
 mod usage;
+mod waiting_marks;
 mod words;
 
 pub(crate) async fn database() -> Result<TestDatabase, StoreError> {
