@@ -101,7 +101,8 @@ pub(crate) async fn langfuse_traces(
 /// Export log records with OpenTelemetry
 ///
 /// OTLP over HTTP, for instrumentations that put the messages of a model call into log records beside its span. Only
-/// GenAI events that name a span are taken; other records are counted in `partialSuccess`.
+/// GenAI events that name a span, and records of Claude Code, Codex and Gemini CLI, which are runs by themselves, are
+/// taken; other records are counted in `partialSuccess`.
 #[utoipa::path(
     post,
     path = "/v1/logs",

@@ -12,6 +12,8 @@ export const FILTERS = [
   { name: "max_cost", label: "Cost to", kind: "dollars" },
   { name: "min_tokens", label: "Tokens from", kind: "count" },
   { name: "max_tokens", label: "Tokens to", kind: "count" },
+  { name: "min_ttft_ms", label: "First token from", kind: "count" },
+  { name: "max_ttft_ms", label: "First token to", kind: "count" },
   { name: "tags", label: "Any tag", kind: "tags" },
   { name: "tags_all", label: "Every tag", kind: "tags" },
   { name: "user_email", label: "User", kind: "text" },

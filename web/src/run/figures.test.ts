@@ -22,7 +22,7 @@ describe("tokens", () => {
     );
   });
 
-  it("are those of a list where the kinds are not known", () => {
+  it("have the parts that a list knows", () => {
     expect(tokensSaid({ prompt_tokens: 9, completion_tokens: 75, cached_tokens: 4, reasoning_tokens: 64 })).toBe(
       "9 prompt (4 cached) + 75 completion (64 reasoning)",
     );
@@ -40,7 +40,7 @@ describe("a cost", () => {
 });
 
 describe("the speed of a model", () => {
-  it("is told where the first token's time is known", () => {
+  it("is shown where the first token's time is known", () => {
     expect(speedSaid({ ttft_ms: 321, tokens_per_second: 54.4 })).toBe("first token after 321 ms, 54 tokens/s");
     expect(speedSaid({ ttft_ms: null, tokens_per_second: 54.4 })).toBeUndefined();
   });
