@@ -27,7 +27,7 @@ use crate::body;
 use crate::intake;
 use crate::state::IngestState;
 
-use answer::{Health, Project, Projects};
+use answer::{Health, KeyProject, KeyProjects};
 use batch::{BatchFormat, Kind};
 
 /// Every other path under which Langfuse's SDKs ask for something.
@@ -112,7 +112,7 @@ async fn take(state: &IngestState, request: Request, kind: Kind) -> Response {
     operation_id = "list_langfuse_projects",
     tag = "events",
     responses(
-        (status = 200, description = "The project of the key", body = Projects),
+        (status = 200, description = "The project of the key", body = KeyProjects),
         errors::Checked,
     ),
     security(("bearer" = []))
@@ -128,8 +128,8 @@ pub(crate) async fn projects(State(state): State<IngestState>, request: Request)
         auth::reporter(&credential)
     };
     match reporter.await {
-        Ok(reporter) => Json(Projects {
-            data: vec![Project::of(&reporter.project)],
+        Ok(reporter) => Json(KeyProjects {
+            data: vec![KeyProject::of(&reporter.project)],
         })
         .into_response(),
         Err(fault) => ErrorResponse(fault).into_response(),

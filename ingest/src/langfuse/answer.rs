@@ -109,13 +109,13 @@ pub(crate) struct Reason {
 
 /// The projects of a key.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Projects {
-    pub(crate) data: Vec<Project>,
+pub(crate) struct KeyProjects {
+    pub(crate) data: Vec<KeyProject>,
 }
 
 /// A project in Langfuse's form.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Project {
+pub(crate) struct KeyProject {
     #[schema(example = "default")]
     id: String,
     name: String,
@@ -132,7 +132,7 @@ pub(crate) struct Organization {
     name: &'static str,
 }
 
-impl Project {
+impl KeyProject {
     pub(crate) fn of(project: &ProjectId) -> Self {
         Self {
             id: project.as_str().to_owned(),

@@ -34,8 +34,8 @@ describe("tokens", () => {
 describe("a cost", () => {
   it("names the kinds that have no price", () => {
     const cost = { cost: 0.5, cost_status: "partly_priced", unpriced_kinds: ["cache_write", "input_audio"] };
-    expect(costSaid(cost)).toBe("$0.50, no price for cache written, audio");
-    expect(costSaid({ ...cost, unpriced_kinds: [] })).toBe("$0.50, a kind of its usage has no price");
+    expect(costSaid(cost)).toBe("$0.5000, no price for cache written, audio");
+    expect(costSaid({ ...cost, unpriced_kinds: [] })).toBe("$0.5000, a kind of its usage has no price");
   });
 });
 
@@ -52,7 +52,10 @@ describe("the price that was used", () => {
     const row = (model: string, prefix = false) => ({ model, prefix, effective_from: null });
     expect(pricesSaid({ model: "m", calls: [call("m", row("m")), call("m", null)] })).toBeUndefined();
     expect(
-      pricesSaid({ model: "x/m", calls: [call("x/m", row("m")), call("m-2026", row("m-20", true)), call("x/m", row("m"))] }),
+      pricesSaid({
+        model: "x/m",
+        calls: [call("x/m", row("m")), call("m-2026", row("m-20", true)), call("x/m", row("m"))],
+      }),
     ).toBe("m, m-20…");
   });
 });
