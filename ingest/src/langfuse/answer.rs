@@ -29,8 +29,8 @@ pub(crate) struct IngestionBody {
 #[serde(untagged)]
 #[allow(dead_code, reason = "documents a body that is read in place")]
 pub(crate) enum ScoresBody {
-    One(ScoreBody),
-    List(Vec<ScoreBody>),
+    One(LangfuseScore),
+    List(Vec<LangfuseScore>),
 }
 
 /// A score of Langfuse's SDKs.
@@ -38,7 +38,7 @@ pub(crate) enum ScoresBody {
 #[schema(example = json!({"traceId": "2d711642b726b04401627ca9fbac32f5", "name": "helpful", "value": 1}))]
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "documents a body that is read in place")]
-pub(crate) struct ScoreBody {
+pub(crate) struct LangfuseScore {
     id: Option<String>,
     /// The trace, whose root run gets the feedback unless `observationId` names another.
     trace_id: Option<String>,
