@@ -152,7 +152,7 @@ impl LateMarks {
         for run in runs {
             let apps = found.get(&run.run_id).into_iter().flatten();
             match apps.max() {
-                None if is_trace_id(&run.run_id) => traces.push(*run),
+                None if trace_of(&run.run_id).is_some() => traces.push(*run),
                 None => {}
                 // A message: it has no run of its own, and shows its marks.
                 Some((_, app)) if *app == run.app_id => self.settled.insert(key(run), ()),
@@ -170,10 +170,12 @@ impl LateMarks {
     /// Places the marks on these traces of one app on the roots that are stored by now.
     async fn place_on_roots(&self, traces: &[&WaitingRun]) -> Result<(), LookError> {
         let looks = |trace: &WaitingRun| self.looks.get(&key(trace)).unwrap_or(0);
-        let asked = traces.iter().filter(|trace| looks(trace) < LOOKS_FOR_ROOT);
-        let asked: HashMap<&str, &WaitingRun> =
-            asked.map(|trace| (trace.run_id.as_str(), *trace)).collect();
-        let times = asked.values().map(|trace| trace.first_mark_ms);
+        let mut asked: HashMap<&str, Vec<&WaitingRun>> = HashMap::new();
+        for trace in traces.iter().filter(|one| looks(one) < LOOKS_FOR_ROOT) {
+            let id = trace_of(&trace.run_id).unwrap_or(&trace.run_id);
+            asked.entry(id).or_default().push(trace);
+        }
+        let times = asked.values().flatten().map(|trace| trace.first_mark_ms);
         let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
             return Ok(());
         };
@@ -183,24 +185,22 @@ impl LateMarks {
         let ids: Vec<&str> = asked.keys().copied().collect();
         let roots = self.store.roots_of_traces(project, &ids, [first, last]);
         for root in roots.await? {
-            let Some(trace) = asked.get(root.trace_id.as_str()) else {
-                continue;
-            };
-            if root.has_parent == 1 && looks(trace) < LOOKS_FOR_PARENT {
-                continue;
+            let waiting = asked.get(root.trace_id.as_str()).into_iter().flatten();
+            let is_root =
+                |trace: &&&WaitingRun| root.has_parent == 0 || looks(trace) >= LOOKS_FOR_PARENT;
+            for trace in waiting.filter(is_root) {
+                let run = [trace.run_id.as_str()];
+                let (app, since) = (trace.app_id.as_str(), trace.first_mark_ms);
+                let marks = self.store.marks_of(project, app, &run, since).await?;
+                let marks = marks.iter().filter(|mark| names_no_app(mark));
+                let marks: Vec<Mark> = marks
+                    .filter_map(|mark| on_root(mark, &root.run_id))
+                    .collect();
+                self.append_missing(project, &root.app_id, &marks).await?;
+                self.settled.insert(key(trace), ());
             }
-            let app = trace.app_id.as_str();
-            let since = trace.first_mark_ms;
-            let waiting = [trace.run_id.as_str()];
-            let marks = self.store.marks_of(project, app, &waiting, since).await?;
-            let marks = marks.iter().filter(|mark| names_no_app(mark));
-            let marks: Vec<Mark> = marks
-                .filter_map(|mark| on_root(mark, &root.run_id))
-                .collect();
-            self.append_missing(project, &root.app_id, &marks).await?;
-            self.settled.insert(key(trace), ());
         }
-        for trace in asked.values() {
+        for trace in asked.values().flatten() {
             self.looks.insert(key(trace), looks(trace) + 1);
         }
         Ok(())
@@ -279,10 +279,13 @@ fn in_turns<'a>(waiting: &'a [WaitingRun], turn: &mut usize) -> Vec<&'a WaitingR
     newest.iter().chain(&others[from..to]).collect()
 }
 
-/// Whether an id is that of a trace in OpenTelemetry: 16 bytes in hexadecimal digits. The ids of most clients' runs are
-/// UUIDs, which have hyphens.
-fn is_trace_id(id: &str) -> bool {
-    id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+/// The trace of OpenTelemetry that a mark names in place of a run: 16 bytes in hexadecimal digits, behind which each
+/// score has a name of its own, so that every one waits by itself. The ids of most clients' runs are UUIDs, which have
+/// hyphens.
+fn trace_of(run_id: &str) -> Option<&str> {
+    let trace = run_id.split_once('/').map_or(run_id, |(trace, _)| trace);
+    let is_trace = trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_trace.then_some(trace)
 }
 
 /// The mark on another run; `None` if it is no longer read.
@@ -337,13 +340,15 @@ mod tests {
 
     #[test]
     fn a_mark_on_a_trace_becomes_one_on_its_root() {
+        let trace = "2d711642b726b04401627ca9fbac32f5";
         for (id, expected) in [
-            ("2d711642b726b04401627ca9fbac32f5", true),
-            ("2d711642-b726-b044-0162-7ca9fbac32f5", false),
-            ("2d711642b726b04401627ca9fbac32fx", false),
-            ("23d3f2ad257f3f17", false),
+            (trace, Some(trace)),
+            ("2d711642b726b04401627ca9fbac32f5/00ff", Some(trace)),
+            ("2d711642-b726-b044-0162-7ca9fbac32f5", None),
+            ("2d711642b726b04401627ca9fbac32fx", None),
+            ("23d3f2ad257f3f17", None),
         ] {
-            assert_eq!(is_trace_id(id), expected, "{id}");
+            assert_eq!(trace_of(id), expected, "{id}");
         }
         let old = r#"{"event":"feedback","runId":"r","feedback":{"thumb":"up"},"timestamp":"2026-11-20T10:00:00.007Z"}"#;
         for (payload, named) in [

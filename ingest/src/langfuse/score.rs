@@ -1,7 +1,8 @@
 //! A score as feedback on a run.
 //!
-//! The run is the observation's. A score that names a trace alone is feedback on a run with the trace's id: the older
-//! SDKs report one, and a trace of spans has a root, to which the processor moves the feedback (decision 0026).
+//! The run is the observation's. A score that names a trace alone is feedback on the trace's root: the run with the
+//! trace's id, which the older SDKs report; or of a trace of spans the root that the processor finds for the mark, which
+//! waits under the trace's id and a name of its own until then (decision 0026).
 //!
 //! What users say with thumbs is a rating: 0 and 1, true and false, and words for good and bad. A value on any other
 //! scale is kept as a comment, as is what an evaluator of Langfuse's says.
@@ -86,12 +87,25 @@ pub(super) fn write(
             feedback[key] = more.clone();
         }
     }
+    let run_id = match text("observationId") {
+        None if is_trace_of_spans(run_id) => {
+            let mut hasher = DefaultHasher::new();
+            (feedback.to_string(), time_ms).hash(&mut hasher);
+            format!("{run_id}/{:016x}", hasher.finish())
+        }
+        _ => run_id.to_owned(),
+    };
     let event = json!({
         "event": "feedback", "runId": run_id, "timestamp": to_text(time_ms), "feedback": feedback,
     });
     out.extend_from_slice(event.to_string().as_bytes());
     out.push(b',');
     Ok(())
+}
+
+/// Whether an id is that of a trace in OpenTelemetry.
+fn is_trace_of_spans(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The value as a thumb, if it is on the scale of one. Words are read with the feedback of other clients.

@@ -352,7 +352,8 @@ async fn a_mark_and_an_end_find_their_run_in_its_app_after_a_restart() {
 /// A score of Langfuse's SDKs names a trace, and its spans may come later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_score_of_a_trace_is_feedback_on_its_root_once_that_is_there() {
-    let server = Setup::new().start_ready().await;
+    let setup = Setup::new();
+    let server = setup.start_ready().await;
     let trace = "5b8efff798038103d269b633813fc60c";
     let score = json!({"traceId": trace, "name": "helpful", "value": 1, "comment": "thanks"});
     let scored = async |score: &Value| {
