@@ -20,7 +20,7 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub use call_details::{CallDetails, UsageParts};
+pub use call_details::{CallDetails, CallFingerprint, UsageParts};
 pub use fields::Fields;
 pub use values::as_text as text_of;
 
@@ -73,8 +73,8 @@ pub struct Event<'a> {
     pub call_details: Option<Box<CallDetails<'a>>>,
     /// The identifier that the model's provider gave to the response.
     pub response_id: Option<Cow<'a, str>>,
-    /// Hash of a text that is the same for two reports of one model call in two traces.
-    pub call_fingerprint: Option<u64>,
+    /// What the reports of one model call in two traces have in common.
+    pub call_fingerprint: Option<CallFingerprint>,
     /// The acting agent.
     pub agent: Option<Cow<'a, str>>,
     /// The user on whose behalf the run works.

@@ -4,21 +4,42 @@
 use serde_json::Value;
 
 use super::facts::{Facts, LLM};
+use super::value::cut;
 
 /// Bytes of the question and of the answer that are compared.
 const COMPARED_BYTES: usize = 64 << 10;
 
+/// Bytes of the instrumentation's name.
+const SCOPE_BYTES: usize = 128;
+
+/// What is known of the span of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    /// The name of the instrumentation.
+    pub(crate) scope: &'a str,
+    pub(crate) has_response_id: bool,
+    pub(crate) has_parent: bool,
+    pub(crate) has_failed: bool,
+}
+
 /// The fingerprint of a call that is known by nothing else: one without the identifier of its response, or without a
-/// span around it. `None` where the last message or the answer has no text. Call it before the messages are taken.
-pub(crate) fn of(facts: &Facts<'_>, has_response_id: bool, has_parent: bool) -> Option<String> {
-    if facts.kind != LLM || (has_response_id && has_parent) {
+/// span around it. `None` where the last message has no text, or the answer of a call that did not fail. Call it before the messages are taken.
+pub(crate) fn of(facts: &Facts<'_>, known: Known<'_>) -> Option<String> {
+    if facts.kind != LLM || (known.has_response_id && known.has_parent) {
         return None;
     }
     let question = text(facts.said.input.last()?)?;
-    let answer = text(facts.said.output.first()?)?;
+    let answer = match facts.said.output.first().and_then(text) {
+        Some(answer) => answer,
+        None if known.has_failed => String::new(),
+        None => return None,
+    };
     let [question, answer] =
         [question, answer].map(|text| xxhash_rust::xxh3::xxh3_64(text.as_bytes()));
-    Some(format!("{question:016x}{answer:016x}"))
+    Some(format!(
+        "{question:016x}{answer:016x}/{}",
+        cut(known.scope, SCOPE_BYTES)
+    ))
 }
 
 /// The text of a message without blanks around it, which instrumentations treat differently.
@@ -56,21 +77,61 @@ mod tests {
         facts
     }
 
+    const KNOWN: Known<'_> = Known {
+        scope: "s",
+        has_response_id: false,
+        has_parent: true,
+        has_failed: false,
+    };
+
     #[test]
     fn the_same_words_are_the_same_however_they_are_divided() {
-        let plain = of(&call(json!("Rain?"), json!("No. ")), false, true);
-        assert!(plain.is_some());
+        let plain = of(&call(json!("Rain?"), json!("No. ")), KNOWN).unwrap();
         let parts = json!([{"type": "text", "text": "Ra"}, {"type": "text", "text": "in?"}]);
-        assert_eq!(of(&call(parts, json!("No.")), true, false), plain);
-        assert_ne!(of(&call(json!("Rain?"), json!("Yes.")), false, true), plain);
-        assert_ne!(of(&call(json!("Snow?"), json!("No.")), false, true), plain);
+        let by_another = Known {
+            scope: "t",
+            has_response_id: true,
+            has_parent: false,
+            ..KNOWN
+        };
+        let other = of(&call(parts, json!("No.")), by_another).unwrap();
+        let words = |text: &str| {
+            text.split_once('/')
+                .map(|(words, by)| (words.to_owned(), by.to_owned()))
+        };
+        let ((said, by), (also_said, by_other)) = (words(&plain).unwrap(), words(&other).unwrap());
+        assert_eq!(
+            (said, by.as_str(), by_other.as_str()),
+            (also_said, "s", "t")
+        );
+        for (question, answer) in [("Rain?", "Yes."), ("Snow?", "No.")] {
+            assert_ne!(
+                of(&call(json!(question), json!(answer)), KNOWN),
+                Some(plain.clone())
+            );
+        }
     }
 
     #[test]
     fn a_call_that_is_known_otherwise_or_says_nothing_has_none() {
-        assert_eq!(of(&call(json!("a"), json!("b")), true, true), None);
-        assert_eq!(of(&call(json!("a"), json!("")), false, false), None);
-        assert_eq!(of(&call(json!({"a": 1}), json!("b")), false, false), None);
-        assert_eq!(of(&Facts::of(&Attributes::new(&[])), false, false), None);
+        let known = Known {
+            has_response_id: true,
+            ..KNOWN
+        };
+        assert_eq!(of(&call(json!("a"), json!("b")), known), None);
+        assert_eq!(of(&call(json!("a"), json!("")), KNOWN), None);
+        let has_failed = true;
+        assert!(
+            of(
+                &call(json!("a"), json!("")),
+                Known {
+                    has_failed,
+                    ..KNOWN
+                }
+            )
+            .is_some()
+        );
+        assert_eq!(of(&call(json!({"a": 1}), json!("b")), KNOWN), None);
+        assert_eq!(of(&Facts::of(&Attributes::new(&[])), KNOWN), None);
     }
 }

@@ -15,7 +15,7 @@ use super::coding_agent::{self, INTERNAL, Placed};
 use super::context::Context;
 use super::draft::{Draft, Failure, moment};
 use super::facts::{Facts, LLM};
-use super::fingerprint;
+use super::fingerprint::{self, Known};
 use super::message_event::{DETAILS, MessageEvent};
 use super::messages::Said;
 use super::metadata::{self, Metadata};
@@ -157,7 +157,13 @@ pub(crate) fn write(
     // What both signals of a client share, where it has such a thing: not both name the provider's identifier.
     let shared = place.response_id.map(Cow::from);
     end.response_id = shared.or_else(|| response_id::of(&facts, &attributes));
-    end.call_fingerprint = fingerprint::of(&facts, end.response_id.is_some(), parent_id.is_some());
+    let known = Known {
+        scope: source.scope(),
+        has_response_id: end.response_id.is_some(),
+        has_parent: parent_id.is_some(),
+        has_failed: failure.is_some(),
+    };
+    end.call_fingerprint = fingerprint::of(&facts, known);
     let (input, repeated_input) = facts.take_input();
     let (output, repeated_output) = facts.take_output();
     start.input = input;

@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 
+use schemas::event::CallFingerprint;
 use schemas::event::response_id::{self, Signal};
 
 /// A model call as one run reports it.
@@ -29,8 +30,7 @@ pub struct Seen<'a> {
     pub started_at_ms: i64,
     /// `None` while unfinished.
     pub ended_at_ms: Option<i64>,
-    /// Of what was said.
-    pub fingerprint: Option<u64>,
+    pub fingerprint: Option<CallFingerprint>,
     /// The nearest of these calls above it in its tree.
     pub above: Option<usize>,
     /// Whether it is compared with the calls below it. Not if there are more than are known here.
@@ -122,14 +122,14 @@ pub fn counted(calls: &[Seen<'_>]) -> Vec<usize> {
 }
 
 /// A client library that does not know the trace of the framework around it begins one of its own for each call. Such
-/// a root is the call of a run elsewhere if the same was said in its time, the root names the response, the run does
-/// not, and nothing else fits to either of them: two calls that are reported alike both name their responses, or neither
-/// does.
+/// a root is the call of a run elsewhere if another instrumentation reports the same words in its time, not both name the
+/// response, and nothing else fits to either of them. Two calls with the same words come from the same instrumentations,
+/// so each has a partner of its own, or none has one.
 fn join_across_traces(calls: &[Seen<'_>], groups: &mut Groups<'_>) {
     let mut by_fingerprint: HashMap<u64, Vec<usize>> = HashMap::new();
     for (at, call) in calls.iter().enumerate() {
         if let Some(fingerprint) = call.fingerprint {
-            by_fingerprint.entry(fingerprint).or_default().push(at);
+            by_fingerprint.entry(fingerprint.said).or_default().push(at);
         }
     }
     let mut pairs = Vec::new();
@@ -137,29 +137,27 @@ fn join_across_traces(calls: &[Seen<'_>], groups: &mut Groups<'_>) {
         for outer in &alike {
             let fits = |root: &&usize| {
                 let (call, root) = (&calls[*outer], &calls[**root]);
-                root.is_root
-                    && !root.response_id.is_empty()
-                    && root.has_usage
-                    && call.resembles(root)
+                root.is_root && call.fingerprint != root.fingerprint && call.resembles(root)
             };
-            let lacks_response = groups.response_id[groups.find(*outer)].is_empty();
-            if lacks_response {
-                let roots = alike.iter().filter(fits);
-                pairs.extend(roots.map(|root| (groups.find(*outer), groups.find(*root))));
-            }
+            let group = groups.find(*outer);
+            let roots = alike.iter().filter(fits).map(|root| groups.find(*root));
+            let roots = roots.filter(|root| *root != group && groups.may_be_one(group, *root));
+            pairs.extend(roots.map(|root| (group.min(root), group.max(root))));
         }
     }
     pairs.sort_unstable();
     pairs.dedup();
     let is_only = |pair: &(usize, usize)| {
-        let rivals = pairs
-            .iter()
-            .filter(|other| other.0 == pair.0 || other.1 == pair.1);
+        let rivals = pairs.iter().filter(|(one, other)| {
+            [pair.0, pair.1]
+                .iter()
+                .any(|group| group == one || group == other)
+        });
         rivals.count() == 1
     };
     let only: Vec<(usize, usize)> = pairs.iter().copied().filter(is_only).collect();
-    for (outer, root) in only {
-        groups.join(outer, root);
+    for (one, other) in only {
+        groups.join(one, other);
     }
 }
 
@@ -428,14 +426,15 @@ mod tests {
     }
 
     #[test]
-    fn a_call_in_two_traces_is_one_where_only_one_of_them_names_the_response() {
+    fn a_call_in_two_traces_is_one_where_two_instrumentations_report_the_same_words() {
+        let by = |said, by| Some(CallFingerprint { said, by });
         let outer = Seen {
-            fingerprint: Some(7),
+            fingerprint: by(7, 1),
             ..CALL
         };
         let root = Seen {
             response_id: "r",
-            fingerprint: Some(7),
+            fingerprint: by(7, 2),
             is_root: true,
             started_at_ms: 1,
             ended_at_ms: Some(99),
@@ -443,49 +442,33 @@ mod tests {
         };
         assert_eq!(counted(&[outer, root]), [0, 0], "the run in a trace counts");
         assert_eq!(counted(&[root, outer]), [1, 1]);
-        let stay_two = |outer: Seen<'_>, root: Seen<'_>| {
-            assert_eq!(counted(&[outer, root]), [0, 1], "{outer:?} {root:?}");
+        let failed = |call| Seen {
+            response_id: "",
+            tokens: [None; 3],
+            has_usage: false,
+            ..call
         };
-        let other = Some(8);
-        stay_two(
-            outer,
-            Seen {
-                fingerprint: other,
-                ..root
-            },
-        );
-        stay_two(
-            outer,
-            Seen {
-                fingerprint: None,
-                ..root
-            },
-        );
-        let is_root = false;
-        stay_two(outer, Seen { is_root, ..root });
-        let response_id = "";
-        stay_two(
-            outer,
-            Seen {
-                response_id,
-                ..root
-            },
-        );
-        let response_id = "s";
-        stay_two(
-            Seen {
-                response_id,
-                ..outer
-            },
-            root,
-        );
-        stay_two(
-            outer,
-            Seen {
-                ended_at_ms: Some(103),
-                ..root
-            },
-        );
+        assert_eq!(counted(&[failed(outer), failed(root)]), [0, 0]);
+        let other_root = |change: fn(&mut Seen<'_>)| {
+            let mut root = root;
+            change(&mut root);
+            counted(&[outer, root])
+        };
+        let other_words =
+            |root: &mut Seen<'_>| root.fingerprint = Some(CallFingerprint { said: 8, by: 2 });
+        assert_eq!(other_root(other_words), [0, 1]);
+        let same_reporter =
+            |root: &mut Seen<'_>| root.fingerprint = Some(CallFingerprint { said: 7, by: 1 });
+        assert_eq!(other_root(same_reporter), [0, 1]);
+        assert_eq!(other_root(|root| root.fingerprint = None), [0, 1]);
+        assert_eq!(other_root(|root| root.is_root = false), [0, 1]);
+        assert_eq!(other_root(|root| root.tokens[0] = Some(38)), [0, 1]);
+        assert_eq!(other_root(|root| root.ended_at_ms = Some(103)), [0, 1]);
+        let named = Seen {
+            response_id: "s",
+            ..outer
+        };
+        assert_eq!(counted(&[named, root]), [0, 1], "two responses");
         // It may be either of two.
         let second = Seen {
             response_id: "s",

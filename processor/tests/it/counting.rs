@@ -113,29 +113,42 @@ pub(crate) fn counted(runs: &Runs) -> Counted {
     counted
 }
 
-/// A root that names its response, and one run elsewhere with the same fingerprint around it that names none.
+/// A root, and one run elsewhere around it in which another instrumentation reports the same words. Not both name a
+/// response.
 fn join_across_traces(all: &mut [Reports], calls: &BTreeMap<RunId, Value>, runs: &Runs) {
-    let names_response = |id: &RunId| !calls[id]["response_id"].is_null();
+    let responses = |call: &Reports| -> BTreeSet<String> {
+        let texts = call.iter().map(|id| calls[id]["response_id"].as_str());
+        let shared = texts.flatten().filter(|text| !is_by_counts(text));
+        shared.map(str::to_owned).collect()
+    };
+    let words = |call: &Value| {
+        let text = call["fingerprint"].as_str()?;
+        text.split_once('/')
+            .or(Some((text, "")))
+            .map(|(said, by)| (said.to_owned(), by.to_owned()))
+    };
     let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
     for (outer, call) in calls {
         let own = place(outer, all);
-        if call["fingerprint"].is_null() || all[own].iter().any(names_response) {
+        let Some((said, by)) = words(call) else {
             continue;
-        }
+        };
         for (inner, other) in calls {
             let is_root = parent(inner, runs).is_none() || is_least_of_cycle(inner, runs);
             let (model, tokens) = figures(call);
             let (inner_model, inner_tokens) = figures(other);
+            let root = place(inner, all);
+            let both = &responses(&all[own]) | &responses(&all[root]);
             if (&outer.0, &outer.1) == (&inner.0, &inner.1)
-                && call["fingerprint"] == other["fingerprint"]
+                && root != own
+                && words(other).is_some_and(|(of_root, by_root)| of_root == said && by_root != by)
                 && is_root
-                && names_response(inner)
-                && is_complete(other)
+                && both.len() < 2
                 && is_in_time(&runs[outer], &runs[inner])
                 && model == inner_model
                 && (tokens == inner_tokens || !is_complete(call))
             {
-                pairs.insert((own, place(inner, all)));
+                pairs.insert((own.min(root), own.max(root)));
             }
         }
     }
@@ -143,7 +156,7 @@ fn join_across_traces(all: &mut [Reports], calls: &BTreeMap<RunId, Value>, runs:
     for (outer, root) in &pairs {
         let rivals = pairs
             .iter()
-            .filter(|(one, other)| one == outer || other == root);
+            .filter(|(one, other)| [one, other].iter().any(|of| *of == outer || *of == root));
         if rivals.count() == 1 {
             emptied.push((*outer, *root));
         }
@@ -358,7 +371,7 @@ fn events(calls: &[Call]) -> (Vec<Reported>, Vec<Vec<String>>) {
                     (true, false) => response_id::of_counts(Signal::Span, 7),
                     (true, true) => response_id::of_counts(Signal::Log, 7),
                 }),
-                "call_fingerprint": layer.is_some_and(|layer| layer.has_fingerprint).then(|| format!("said{}", at % 2))}),
+                "call_fingerprint": layer.is_some_and(|layer| layer.has_fingerprint).then(|| format!("said{}/{}", at % 2, run.starts_with("client")))}),
             );
             if is_llm {
                 of_call.push(run.to_owned());

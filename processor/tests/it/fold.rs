@@ -73,7 +73,7 @@ fn any_event() -> impl Strategy<Value = Reported> {
                 "model": model, "type": kind, "prompt_tokens": prompt, "completion_tokens": completion,
                 "cost": cost, "estimated_cost": estimated, "ttft_ms": estimated, "rating": rating, "comment": format!("{rating} {at}"), "role": "user", "content": "c",
                 "output": output, "duration_ms": length, "status": status,
-                "response_id": response, "call_fingerprint": tag,
+                "response_id": response, "call_fingerprint": tag.map(|tag| format!("{tag}/{}", at % 2)),
             }),
         })
 }

@@ -41,6 +41,26 @@ pub struct CallDetails<'a> {
     pub ttft_ms: Option<u64>,
 }
 
+/// What was said in a model call, and who reports it: two instrumentations report one call with the same words.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct CallFingerprint {
+    /// Hash of the words.
+    pub said: u64,
+    /// Hash of the instrumentation's name.
+    pub by: u64,
+}
+
+impl CallFingerprint {
+    /// Of the text on the wire, `<words>/<instrumentation>`.
+    pub fn of_text(text: &str) -> Self {
+        let (said, by) = text.split_once('/').unwrap_or((text, ""));
+        let [said, by] = [said, by].map(|part| xxhash_rust::xxh3::xxh3_64(part.as_bytes()));
+        Self { said, by }
+    }
+}
+
 /// `None` for an event without any.
 pub(super) fn read<'a>(fields: &Fields<'a>) -> Result<Option<Box<CallDetails<'a>>>, FieldFault> {
     let given = [

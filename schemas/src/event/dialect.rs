@@ -7,8 +7,8 @@ use super::fields::Fields;
 use super::message::OldChat;
 use super::values::{self, Named, as_text, lookup};
 use super::{
-    Custom, Dialect, Event, EventFeedback, FieldFault, Message, Signs, Tokens, effect, feedback,
-    message, response_id, run_name_of,
+    CallFingerprint, Custom, Dialect, Event, EventFeedback, FieldFault, Message, Signs, Tokens,
+    effect, feedback, message, response_id, run_name_of,
 };
 use crate::api_error::EventCode;
 use crate::timestamp::UnixMs;
@@ -329,7 +329,7 @@ fn finish<'a>(
         cost: values::money(("cost", fields.cost))?,
         call_details,
         call_fingerprint: values::id(("call_fingerprint", fields.call_fingerprint))?
-            .map(|text| xxhash_rust::xxh3::xxh3_64(text.as_bytes())),
+            .map(|text| CallFingerprint::of_text(&text)),
         response_id,
         agent,
         user_email,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::ExactDecimal;
 use super::{Last, Stamp};
-use crate::event::{CallDetails, UsageParts};
+use crate::event::{CallDetails, CallFingerprint, UsageParts};
 
 /// The latest value of each detail. A field of the stored state: its shape never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,15 +21,15 @@ pub(super) struct DetailRegisters {
     estimated_cost: Last<ExactDecimal>,
     ttft_ms: Last<u64>,
     /// No detail of the call, but as rare: see [`crate::event::Event::call_fingerprint`].
-    fingerprint: Last<u64>,
+    fingerprint: Last<CallFingerprint>,
 }
 
 impl DetailRegisters {
-    pub(super) fn apply_fingerprint(&mut self, fingerprint: u64, stamp: Stamp) {
+    pub(super) fn apply_fingerprint(&mut self, fingerprint: CallFingerprint, stamp: Stamp) {
         self.fingerprint.offer(stamp, || fingerprint);
     }
 
-    pub(super) fn fingerprint(&self) -> Option<u64> {
+    pub(super) fn fingerprint(&self) -> Option<CallFingerprint> {
         self.fingerprint.get().copied()
     }
 

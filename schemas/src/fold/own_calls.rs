@@ -4,7 +4,7 @@ use super::call_details::DetailRegisters;
 use super::calls::{Call, Calls};
 use super::state::ExactDecimal;
 use super::{Cost, CostStatus, Last, OwnUsage, RunState, Stamp};
-use crate::event::{CallDetails, Tokens, UsageParts};
+use crate::event::{CallDetails, CallFingerprint, Tokens, UsageParts};
 use crate::price::{PriceKey, PriceTable, Usage};
 use crate::timestamp::UnixMs;
 
@@ -45,7 +45,7 @@ pub struct OneCall<'a> {
     /// `None` while unfinished.
     pub ended_at_ms: Option<UnixMs>,
     /// See [`crate::event::Event::call_fingerprint`].
-    pub fingerprint: Option<u64>,
+    pub fingerprint: Option<CallFingerprint>,
 }
 
 impl RunState {

@@ -199,7 +199,7 @@ impl Working {
                 ended_at_ms: call.ended_at_ms,
                 fingerprint: call
                     .fingerprint
-                    .filter(|number| !is_crowded(node, CallLink::Fingerprint(*number))),
+                    .filter(|of| !is_crowded(node, CallLink::Fingerprint(of.said))),
                 above: self.call_above(node, &numbers),
                 compares: !is_crowded(node, CallLink::Enclosed(&node.run_id)),
                 is_root: *node.resolved.root == *node.run_id,
@@ -271,7 +271,7 @@ fn links(node: &Node, scopes: &[crate::run::Scope]) -> Vec<u64> {
         if !call.response_id.is_empty() {
             links.push(response_link(call.response_id).hash(project, app));
         }
-        let fingerprint = call.fingerprint.map(CallLink::Fingerprint);
+        let fingerprint = call.fingerprint.map(|of| CallLink::Fingerprint(of.said));
         links.extend(fingerprint.map(|link| link.hash(project, app)));
     }
     if !node.resolved.enclosing_call.is_empty() {
