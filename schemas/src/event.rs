@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use call_details::{CallDetails, CallFingerprint, UsageParts};
+pub use feedback::thumb_of_score;
 pub use fields::Fields;
 pub use values::as_text as text_of;
 

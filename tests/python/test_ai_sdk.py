@@ -3,7 +3,6 @@
 import programs
 import pytest
 import stub_anthropic
-from expectation import ANY
 from stub_answer import ANSWER
 from weather import INSIDE, QUESTION, SERVED_CALL
 
@@ -11,7 +10,7 @@ VECTORS = '"dimensions": 2'
 EMBEDDING = {"type": "llm", "model": "text-embedding-3-small", "tokens": [5, 0], "cost": "0.0000001"}
 FAILED = {"status": "error", "error": "the model failed"}
 CLAUDE = {
-    **{"model": "claude-sonnet-4-5", "cost": ANY},
+    **{"model": "claude-sonnet-4-5", "cost": "0.006"},
     **{"tokens": [stub_anthropic.PROMPT_TOKENS, stub_anthropic.OUTPUT_TOKENS], "cached": stub_anthropic.CACHE_READ_TOKENS},
 }
 

@@ -20,7 +20,7 @@ def claude(**said):
     tokens = {"tokens": [stub_anthropic.PROMPT_TOKENS, stub_anthropic.OUTPUT_TOKENS], "cached": stub_anthropic.CACHE_READ_TOKENS}
     call = {"type": "llm", "model": "claude-sonnet-4-5", **IN_AGENT, **tokens, "calls": 1}
     # Its span names no conversation where OpenTelemetry's SDK exports it.
-    inner = {**call, "name": "anthropic.messages.create", "cost": ANY, "thread": ANY, **said}
+    inner = {**call, "name": "anthropic.messages.create", "cost": "0.006", "thread": ANY, **said}
     return {**call, "name": "chat claude-sonnet-4-5", **said, "children": [inner]}
 
 

@@ -7,13 +7,12 @@
 //! What users say with thumbs is a rating: 0 and 1, true and false, and words for good and bad. A value on any other
 //! scale is kept as a comment, as is what an evaluator of Langfuse's says.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use schemas::api_error::EventCode;
-use schemas::event::EventFault;
+use schemas::event::{EventFault, thumb_of_score};
 use schemas::timestamp::to_text;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::observation::{fault, time_of};
 
@@ -34,9 +33,8 @@ pub(super) fn write_alone(
     let id = match id.filter(|id| !id.is_empty()) {
         Some(id) => id.to_owned(),
         None => {
-            let mut hasher = DefaultHasher::new();
-            (raw.get(), now_ms).hash(&mut hasher);
-            format!("{:016x}", hasher.finish())
+            let hash = xxh3_64(format!("{now_ms} {}", raw.get()).as_bytes());
+            format!("{:016x}", hash)
         }
     };
     (id, write(&score, now_ms, now_ms, out).map(|()| 1))
@@ -70,7 +68,11 @@ pub(super) fn write(
         None => sent_ms,
     };
     let is_rating = text("dataType") != Some("CORRECTION") && text("source") != Some("EVAL");
-    let thumb = if is_rating { thumb(value) } else { Value::Null };
+    let thumb = if is_rating {
+        thumb_of_score(value)
+    } else {
+        Value::Null
+    };
     let written = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -89,9 +91,8 @@ pub(super) fn write(
     }
     let run_id = match text("observationId") {
         None if is_trace_of_spans(run_id) => {
-            let mut hasher = DefaultHasher::new();
-            (feedback.to_string(), time_ms).hash(&mut hasher);
-            format!("{run_id}/{:016x}", hasher.finish())
+            let said = format!("{time_ms} {feedback}");
+            format!("{run_id}/{:016x}", xxh3_64(said.as_bytes()))
         }
         _ => run_id.to_owned(),
     };
@@ -106,20 +107,4 @@ pub(super) fn write(
 /// Whether an id is that of a trace in OpenTelemetry.
 fn is_trace_of_spans(id: &str) -> bool {
     id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// The value as a thumb, if it is on the scale of one. Words are read with the feedback of other clients.
-fn thumb(value: &Value) -> Value {
-    match value {
-        Value::Bool(true) => "up".into(),
-        Value::Bool(false) => "down".into(),
-        Value::Number(number) => match number.as_f64() {
-            Some(1.0) => "up".into(),
-            Some(0.0 | -1.0) => "down".into(),
-            _ => Value::Null,
-        },
-        // A number in a text has an unknown scale too.
-        Value::String(text) if text.trim().parse::<f64>().is_err() => value.clone(),
-        _ => Value::Null,
-    }
 }

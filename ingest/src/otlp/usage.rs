@@ -289,6 +289,7 @@ fn makes_vectors(attributes: &Attributes<'_>) -> bool {
         || attributes
             .text("ai.operationId")
             .is_some_and(|operation| operation.ends_with(".doEmbed"))
+        || attributes.text("langfuse.observation.type") == Some("embedding")
         || attributes
             .text("openinference.span.kind")
             .is_some_and(|kind| kind.eq_ignore_ascii_case("EMBEDDING"))

@@ -4,7 +4,7 @@ use api::{ErrorResponse, errors};
 use axum::Json;
 use axum::extract::State;
 use schemas::api_error::{ApiError, ErrorCode};
-use schemas::event::Rating;
+use schemas::event::{Rating, thumb_of_score};
 use schemas::ids::{AppId, ProjectId};
 use schemas::limits::NAME_BYTES;
 use schemas::timestamp::to_text;
@@ -128,25 +128,9 @@ fn event(body: &ScoreBody, comment: &str, subject: &Subject) -> String {
         "runId": subject.run_id,
         "timestamp": to_text(now_ms()),
         "event_id": format!("{:032x}", rand::random::<u128>()),
-        "feedback": {"thumb": thumb(&body.value), "comment": comment, "label": body.label, "value": body.value},
+        "feedback": {"thumb": thumb_of_score(&body.value), "comment": comment, "label": body.label, "value": body.value},
     })
     .to_string()
-}
-
-/// The value as a rating, if it has one.
-fn thumb(value: &Value) -> Value {
-    match value {
-        Value::Bool(true) => "up".into(),
-        Value::Bool(false) => "down".into(),
-        Value::Number(number) => match number.as_f64() {
-            Some(1.0) => "up".into(),
-            Some(0.0 | -1.0) => "down".into(),
-            _ => Value::Null,
-        },
-        // A number in a string has an unknown scale too.
-        Value::String(text) if text.trim().parse::<f64>().is_err() => value.clone(),
-        _ => Value::Null,
-    }
 }
 
 fn comment(body: &ScoreBody) -> String {

@@ -6,6 +6,7 @@
 use crate::api_error::EventCode;
 use std::borrow::Cow;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::values::{self, Named, as_text, lookup};
@@ -127,5 +128,22 @@ fn word(value: &RawValue) -> Option<Rating> {
         Some(Rating::Negative)
     } else {
         None
+    }
+}
+
+/// The value of a score as the thumb of a feedback event, `null` where it is on another scale. Words are read with the
+/// feedback of the old clients.
+pub fn thumb_of_score(value: &Value) -> Value {
+    match value {
+        Value::Bool(true) => "up".into(),
+        Value::Bool(false) => "down".into(),
+        Value::Number(number) => match number.as_f64() {
+            Some(1.0) => "up".into(),
+            Some(0.0 | -1.0) => "down".into(),
+            _ => Value::Null,
+        },
+        // A number in a text has an unknown scale too.
+        Value::String(text) if text.trim().parse::<f64>().is_err() => value.clone(),
+        _ => Value::Null,
     }
 }

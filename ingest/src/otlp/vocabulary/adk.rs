@@ -1,11 +1,9 @@
 //! Google's Agent Development Kit, whose spans carry requests and responses of Gemini's API.
 
-use serde_json::Value;
-
 use super::super::attributes::Attributes;
 use super::super::facts::{Facts, LLM};
-use super::super::messages;
 use super::super::value::parsed;
+use super::super::{gemini_content, messages};
 use super::{Vocabulary, text};
 
 pub(super) const VOCABULARY: Vocabulary = Vocabulary {
@@ -48,29 +46,11 @@ fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
         facts
             .said
             .input
-            .extend(contents(request["contents"].take(), "user"));
+            .extend(gemini_content::messages(request["contents"].take(), "user"));
     }
     if let Some(mut response) = object("gcp.vertex.agent.llm_response")
         && facts.said.output.is_empty()
     {
-        facts.said.output = contents(response["content"].take(), "assistant");
+        facts.said.output = gemini_content::messages(response["content"].take(), "assistant");
     }
-}
-
-/// Contents of Gemini's API: a role and parts with a text, a call or the answer of a function.
-fn contents(value: Value, role: &str) -> Vec<Value> {
-    let list = match value {
-        Value::Array(list) => list,
-        Value::Null => return Vec::new(),
-        one => vec![one],
-    };
-    let messages = list.into_iter().map(|mut content| {
-        if content["role"] == "model" {
-            content["role"] = "assistant".into();
-        }
-        content
-    });
-    messages
-        .flat_map(|one| messages::of_value(one, role))
-        .collect()
 }

@@ -106,7 +106,7 @@ fn requests_of_the_ai_sdk_are_the_model_calls_and_what_is_around_them_is_not() {
             "ai.operationId": "ai.toolCall", "ai.toolCall.name": "get_weather", "ai.toolCall.args": "{\"city\":\"Paris\"}",
             "ai.toolCall.result": "\"18 degrees\"",
         }),
-        json!({"type": "tool", "name": "get_weather", "input": {"city": "Paris"}, "output": "\"18 degrees\""}),
+        json!({"type": "tool", "name": "get_weather", "input": {"city": "Paris"}, "output": "18 degrees"}),
     );
 }
 
@@ -119,7 +119,28 @@ fn vectors_of_the_ai_sdk_are_counted_and_not_kept() {
         }),
         json!({
             "type": "llm", "counts": [9, 0, null, null, null], "output": {"embeddings": 2, "dimensions": 3},
-            "input": ["\"a\"", "\"b\""],
+            "input": ["a", "b"],
+        }),
+    );
+    check(
+        json!({"ai.operationId": "ai.embed", "ai.value": "\"a\"", "ai.embedding": "[0,0.5,1]"}),
+        json!({"type": "chain", "input": "a", "output": {"embeddings": 1, "dimensions": 3}}),
+    );
+}
+
+#[test]
+fn version_7_of_the_ai_sdk_names_user_and_session_in_the_context_of_the_agent() {
+    check(
+        json!({
+            "ai.operationId": "ai.generateText", "ai.settings.context.userId": "user-42",
+            "ai.settings.context.sessionId": "thread-7", "ai.settings.context.tags": ["v1"],
+            "ai.response.toolCalls": json!([{"toolCallId": "c1", "toolName": "t", "input": {"a": 1}}]).to_string(),
+        }),
+        json!({
+            "type": "agent", "user": "user-42", "thread": "thread-7", "tags": ["v1"],
+            "output": {"role": "assistant", "content": null, "tool_calls": [{
+                "type": "function", "id": "c1", "function": {"name": "t", "arguments": "{\"a\":1}"},
+            }]},
         }),
     );
 }

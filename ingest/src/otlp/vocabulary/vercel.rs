@@ -37,28 +37,23 @@ pub(super) const VOCABULARY: Vocabulary = Vocabulary {
     )],
     names: &[("tool", "ai.toolCall.name")],
     agent: &["ai.telemetry.functionId"],
-    input: &[
-        "ai.toolCall.args",
-        "ai.toolCall.input",
-        "ai.prompt",
-        "ai.values",
-        "ai.value",
-    ],
-    output: &[
-        "ai.toolCall.result",
-        "ai.toolCall.output",
-        "ai.response.object",
-    ],
+    input: &["ai.toolCall.args", "ai.toolCall.input", "ai.prompt"],
+    output: &["ai.response.object"],
     messages_in: &["ai.prompt.messages"],
     user: &[
         "ai.telemetry.metadata.userId",
         "ai.telemetry.metadata.user_id",
+        // Version 7 has no metadata of a call; what it has is the context of the agent.
+        "ai.settings.context.userId",
+        "ai.settings.context.user_id",
     ],
     thread: &[
         "ai.telemetry.metadata.sessionId",
         "ai.telemetry.metadata.threadId",
+        "ai.settings.context.sessionId",
+        "ai.settings.context.threadId",
     ],
-    tags: &["ai.telemetry.metadata.tags"],
+    tags: &["ai.telemetry.metadata.tags", "ai.settings.context.tags"],
     model: &["ai.response.model", "ai.model.id"],
     // Up to version 5 the counts of Anthropic and Bedrock are passed on, which leave cached tokens out
     // (@ai-sdk/anthropic 2, @ai-sdk/amazon-bedrock 3); from 6 the prompt includes them, and `noCacheTokens` is there.
@@ -100,7 +95,19 @@ fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
         facts.output = Some(Json::from(vectors));
     }
     if facts.kind == "tool" {
+        let mut names = ["ai.toolCall.result", "ai.toolCall.output"].into_iter();
+        let result = names.find_map(|name| attributes.take(name));
+        facts.output = result.map(|any| Json::from(inside(parsed(any))));
         return;
+    }
+    // What is embedded is JSON, each value again.
+    if let Some(values) = attributes.take("ai.values") {
+        facts.input = Some(Json::from(match parsed(values) {
+            Value::Array(values) => values.into_iter().map(inside).collect(),
+            other => other,
+        }));
+    } else if let Some(value) = attributes.take("ai.value") {
+        facts.input = Some(Json::from(inside(parsed(value))));
     }
     let answer = answer(attributes);
     if facts.kind == LLM {
@@ -111,11 +118,19 @@ fn read<'a>(attributes: &Attributes<'a>, facts: &mut Facts<'a>) {
         );
     } else if let Some(mut answer) = answer {
         let is_text = answer.get("tool_calls").is_none();
-        facts.output = Some(Json::from(if is_text {
-            answer["content"].take()
-        } else {
-            answer
-        }));
+        let output = match is_text {
+            true => Some(answer["content"].take()),
+            false => messages::of_value(answer, "assistant").pop(),
+        };
+        facts.output = output.map(Json::from);
+    }
+}
+
+/// The text in a text of JSON.
+fn inside(value: Value) -> Value {
+    match &value {
+        Value::String(text) if text.starts_with('"') => serde_json::from_str(text).unwrap_or(value),
+        _ => value,
     }
 }
 
