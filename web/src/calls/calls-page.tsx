@@ -26,6 +26,7 @@ const SORTS = [
   ["-latency_s", "Slowest first"],
   ["-total_cost", "Most expensive first"],
   ["-total_tokens", "Most tokens first"],
+  ["-ttft_ms", "Slowest first token first"],
 ] as const;
 /** Milliseconds that a call is selected before it is loaded: fast navigation loads nothing. */
 const STAY_MS = 150;
