@@ -60,7 +60,8 @@ async fn a_price_acts_from_the_moment_it_is_set_and_outlives_a_kill(setup: Setup
     let after = call(&server, "after", "house/1 ä").await;
     // 2006 * 2.000000000001 + 300, per million.
     let exact = "0.004312000000002006".to_owned();
-    assert_eq!(priced(&after), (exact, "priced"));
+    assert_eq!(priced(&after), (exact, "partly_priced"));
+    assert_eq!(after["unpriced_kinds"], json!(["cache_read"]));
     let (_, before) = server.get("/api/run/before").await;
     assert_eq!(
         priced(&before),

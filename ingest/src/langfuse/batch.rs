@@ -30,6 +30,8 @@ const ITEM_BYTES: usize = 2 * limits::EVENT_BYTES;
 const ITEM_FACTOR: usize = 24;
 /// Memory of the names of a batch's observations, as a multiple of the body.
 const NAMES_FACTOR: usize = 3;
+/// Items of a batch: their names and faults are in memory until the answer is written (X1). The SDKs send 15 at a time.
+const ITEMS_MAX: usize = 10_000;
 const HEAD: &[u8] = b"{\"events\":[";
 const TAIL: &[u8] = b"]}";
 
@@ -218,6 +220,10 @@ struct Translation {
 impl Translation {
     fn add(&mut self, raw: &RawValue) -> Result<(), ApiError> {
         let index = self.items.ids.len();
+        if index == ITEMS_MAX {
+            let message = format!("{} must have at most {ITEMS_MAX} items", self.kind.list());
+            return Err(ApiError::new(ErrorCode::InvalidJson, message));
+        }
         let start = self.events.len();
         let (id, written) = match (self.kind, within_item(raw)) {
             (_, Err(fault)) => (String::new(), Err(fault)),

@@ -44,15 +44,32 @@ const ROUNDING_MS: i64 = 2;
 /// answer is there.
 const WITHOUT_LENGTH_MS: i64 = 1000;
 
+/// Calls above a call that it is compared with: more layers of instrumentation do not exist (X1).
+const CALLS_ABOVE: usize = 64;
+/// How long after (before) the span of a call its log record may be written, milliseconds.
+const SIGNALS_APART_MS: i64 = 10_000;
+
 impl Seen<'_> {
+    /// From the start to the end, milliseconds; a run without an end has no length.
+    fn bounds(&self) -> (i64, i64) {
+        let end_ms = self.ended_at_ms.unwrap_or(self.started_at_ms);
+        (self.started_at_ms, end_ms.max(self.started_at_ms))
+    }
+
+    /// Whether two signals with equal counts may be of one call.
+    fn may_be_other_signal(&self, other: &Self) -> bool {
+        let [(start, end), (other_start, other_end)] = [self.bounds(), other.bounds()];
+        let apart_ms = (start - other_end).max(other_start - end);
+        let is_one_model = self.model.is_empty()
+            || other.model.is_empty()
+            || is_same_model(self.model, other.model);
+        apart_ms <= SIGNALS_APART_MS && is_one_model
+    }
+
     /// Whether both were in flight at one time. A response is one call: the same identifier at another time is that of a
     /// server for tests, or of an answer from a cache of the client's.
     fn overlaps(&self, other: &Self) -> bool {
-        let bounds = |call: &Self| {
-            let end_ms = call.ended_at_ms.unwrap_or(call.started_at_ms);
-            (call.started_at_ms, end_ms.max(call.started_at_ms))
-        };
-        let [(start, end), (other_start, other_end)] = [bounds(self), bounds(other)];
+        let [(start, end), (other_start, other_end)] = [self.bounds(), other.bounds()];
         match start == end || other_start == other_end {
             true => {
                 start - WITHOUT_LENGTH_MS <= other_end && other_start - WITHOUT_LENGTH_MS <= end
@@ -82,7 +99,13 @@ pub fn counted(calls: &[Seen<'_>]) -> Vec<usize> {
     let lines: Vec<Vec<usize>> = (0..calls.len()).map(|call| above(call, calls)).collect();
     let mut below: Vec<Vec<usize>> = vec![Vec::new(); calls.len()];
     for (call, line) in lines.iter().enumerate() {
-        line.iter().for_each(|above| below[*above].push(call));
+        for above in line {
+            below[*above].push(call);
+            // Of what is below a run with too many calls, only some are known here.
+            if !calls[*above].compares {
+                break;
+            }
+        }
     }
     // From the bottom up: what is below a call is decided before the call itself.
     let mut bottom_up: Vec<usize> = (0..calls.len()).collect();
@@ -147,17 +170,14 @@ fn join_across_traces(calls: &[Seen<'_>], groups: &mut Groups<'_>) {
     }
     pairs.sort_unstable();
     pairs.dedup();
-    let is_only = |pair: &(usize, usize)| {
-        let rivals = pairs.iter().filter(|(one, other)| {
-            [pair.0, pair.1]
-                .iter()
-                .any(|group| group == one || group == other)
-        });
-        rivals.count() == 1
-    };
-    let only: Vec<(usize, usize)> = pairs.iter().copied().filter(is_only).collect();
-    for (one, other) in only {
-        groups.join(one, other);
+    let mut uses: HashMap<usize, usize> = HashMap::new();
+    for group in pairs.iter().flat_map(|(one, other)| [*one, *other]) {
+        *uses.entry(group).or_default() += 1;
+    }
+    for (one, other) in pairs {
+        if uses.get(&one) == Some(&1) && uses.get(&other) == Some(&1) {
+            groups.join(one, other);
+        }
     }
 }
 
@@ -166,7 +186,7 @@ fn above(call: usize, calls: &[Seen<'_>]) -> Vec<usize> {
     let mut line = Vec::new();
     let mut next = calls[call].above;
     while let Some(above) = next {
-        if above == call || line.contains(&above) {
+        if line.len() == CALLS_ABOVE || above == call || line.contains(&above) {
             break;
         }
         line.push(above);
@@ -238,7 +258,9 @@ impl<'a> Groups<'a> {
                 of_signal.sort_by_key(|call| (calls[*call].started_at_ms, calls[*call].run_id));
             }
             for (span, log) in spans.into_iter().zip(logs) {
-                leader[log] = span;
+                if calls[span].may_be_other_signal(&calls[log]) {
+                    leader[log] = span;
+                }
             }
         }
         let mut groups = Self {
@@ -491,6 +513,14 @@ mod tests {
         // Two of each are two calls, whatever their times are.
         let calls = [of(log, 20), of(span, 900), of(span, 30), of(log, 25)];
         assert_eq!(counted(&calls), [0, 3, 0, 3], "the records count");
+        // Not long before or after, and not of another model.
+        assert_eq!(counted(&[of(span, 0), of(log, 10_100)]), [1, 1]);
+        assert_eq!(counted(&[of(span, 0), of(log, 10_101)]), [0, 1]);
+        let other_model = Seen {
+            model: "n",
+            ..of(log, 5)
+        };
+        assert_eq!(counted(&[of(span, 0), other_model]), [0, 1]);
         // One that came in one signal only is a call of its own.
         assert_eq!(
             counted(&[of(log, 20), of(span, 10), of(log, 30)]),
@@ -509,6 +539,34 @@ mod tests {
             ..of(span, 0)
         };
         assert_eq!(counted(&[without_model, of(log, 5)]), [1, 1]);
+    }
+
+    #[test]
+    fn below_a_run_with_too_many_calls_nothing_is_compared_with_those_above_it() {
+        let crowded = Seen {
+            compares: false,
+            tokens: [Some(1), Some(1), Some(2)],
+            ..below(0)
+        };
+        let inner = Seen {
+            started_at_ms: 2,
+            ended_at_ms: Some(98),
+            ..below(1)
+        };
+        assert_eq!(counted(&[CALL, crowded, inner]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_long_chain_of_calls_takes_little_time_x1() {
+        let chain: Vec<Seen<'_>> = (0..20_000)
+            .map(|at: usize| Seen {
+                above: at.checked_sub(1),
+                tokens: [Some(at as u64), Some(1), None],
+                ..CALL
+            })
+            .collect();
+        let alone: Vec<usize> = (0..20_000).collect();
+        assert_eq!(counted(&chain), alone);
     }
 
     #[test]

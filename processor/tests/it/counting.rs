@@ -191,7 +191,17 @@ fn pairs_of_signals<'a>(
             ids.sort_by_key(|id| (runs[*id].started_at(), &id.2));
         }
         let [spans, logs] = signals;
-        pairs.extend(spans.into_iter().zip(logs));
+        let of_one_call = spans.into_iter().zip(logs).filter(|(span, log)| {
+            let [one, other] = [span, log].map(|id| {
+                let run = &runs[*id];
+                let start = run.started_at();
+                (start, run.ended_at().unwrap_or(start).max(start))
+            });
+            let [model, other_model] = [span, log].map(|id| figures(&calls[*id]).0);
+            let is_near = one.0 - other.1 <= 10_000 && other.0 - one.1 <= 10_000;
+            is_near && (model == other_model || model.is_empty() || other_model.is_empty())
+        });
+        pairs.extend(of_one_call);
     }
     pairs
 }

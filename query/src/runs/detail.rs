@@ -90,15 +90,12 @@ impl RunViews<'_> {
             now_ms: now_ms(),
             prices,
         };
-        let others = match run_detail::lacks_content(&run) {
-            true => store.others_of_call(&run).await?,
-            false => Vec::new(),
+        let other = match run_detail::lacks_content(&run) {
+            true => store.other_report_of_call(&run).await?,
+            false => None,
         };
         let mut detail = run_detail::assemble(run, events, feedback, present);
-        for other in others {
-            if detail.content_run_id.is_some() {
-                break;
-            }
+        if let Some(other) = other {
             let events = run_detail::events(store, &other).await?;
             run_detail::take_content(&mut detail, &other, &events);
         }

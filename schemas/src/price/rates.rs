@@ -131,6 +131,15 @@ impl Rates {
             _ => {
                 let total = usage.total.unwrap_or(0);
                 let rate = self.total.unwrap_or(self.input);
+                // The parts are not told from the rest, but none is left out in silence.
+                let mut bill = Bill {
+                    rates: self,
+                    tier: None,
+                    unpriced,
+                };
+                bill.prompt(u64::MAX, &usage);
+                bill.completion(u64::MAX, &usage);
+                unpriced = bill.unpriced;
                 (rate.times(total), self.total.is_none())
             }
         };

@@ -97,13 +97,15 @@ impl<'s, 'a> Record<'s, 'a> {
         }
     }
 
-    /// The session or conversation.
+    /// What joins the records of one session or conversation: its id, else the prompt's, else the trace's. Empty where the
+    /// record names none of them.
     pub(super) fn thread(&self) -> &str {
         let of_source = self.source.thread.as_deref();
-        self.context
-            .thread
-            .as_deref()
-            .or(of_source)
+        let session = self.context.thread.as_deref().or(of_source);
+        let mut prompts = ["prompt.id", "prompt_id"].iter();
+        session
+            .or_else(|| prompts.find_map(|key| self.attributes.text(key)))
+            .or(self.trace_id)
             .unwrap_or_default()
     }
 
@@ -254,6 +256,13 @@ fn own_or<'a>(own: &Option<Cow<'a, str>>, other: &'a Option<String>) -> Option<C
 /// # Errors
 /// A record that says nothing of a run is counted as rejected, like any other log.
 pub(crate) fn write(record: &Record<'_, '_>, out: &mut Vec<u8>) -> Result<(), EventFault> {
+    if record.thread().is_empty() {
+        let message = "names neither a session nor a conversation, a prompt or a trace".to_owned();
+        return Err(EventFault {
+            code: EventCode::MissingField,
+            message,
+        });
+    }
     let is_kept = match record.client {
         claude_code::NAME => claude_code::write(record, out)?,
         codex::NAME => codex::write(record, out)?,

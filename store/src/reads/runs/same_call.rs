@@ -9,12 +9,14 @@ use crate::tables::decode::columns_of;
 /// How far from the start of a run others of its call are looked for, milliseconds: instrumentations that see one call
 /// begin within its time, and few calls take as long.
 const AROUND_MS: i64 = 10 * 60 * 1000;
-/// More runs are never of one call: see `processor/src/step/counting.rs`.
-const RUNS_OF_CALL: u64 = 64;
 
 impl Store {
-    /// The other runs that report the model call of this one, the one that counts it first.
-    pub async fn others_of_call(&self, run: &RunRecord) -> Result<Vec<RunRecord>, StoreError> {
+    /// Another run that reports the model call of this one, with input or output: the one that counts the call, if it
+    /// has them.
+    pub async fn other_report_of_call(
+        &self,
+        run: &RunRecord,
+    ) -> Result<Option<RunRecord>, StoreError> {
         let counting = match run.counted_run_id.as_str() {
             "" => &run.run_id,
             counting => counting,
@@ -36,14 +38,15 @@ impl Store {
         let sql = format!(
             "SELECT {} FROM runs FINAL PREWHERE {} \
              WHERE (run_id = {{counting:String}} OR counted_run_id = {{counting:String}}) AND run_id != {{own:String}} \
-             ORDER BY counted_run_id, started_at, run_id LIMIT {RUNS_OF_CALL}",
+               AND (input_preview != '' OR output_preview != '') \
+             ORDER BY counted_run_id, started_at, run_id LIMIT 1",
             columns_of::<RunRecord>(),
             at.sql(),
         );
         at.fill(merged(seek(self.bounded_query(&sql))))
             .param("counting", counting)
             .param("own", &run.run_id)
-            .rows()
+            .optional()
             .await
     }
 }
