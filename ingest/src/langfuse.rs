@@ -18,7 +18,7 @@ use std::time::Instant;
 use api::{AuthHeader, ErrorResponse, errors};
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::Uri;
+use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use schemas::api_error::{ApiError, ErrorCode};
 
@@ -150,8 +150,21 @@ pub(crate) async fn health() -> Json<Health> {
     Json(Health::default())
 }
 
-/// 404 for what Spindle does not keep of Langfuse. Its SDKs show the message, or use the fallback of a prompt.
-pub(crate) async fn not_kept(uri: Uri) -> Response {
+/// 404 for what Spindle does not keep of Langfuse. Its SDKs show the message, or use the fallback of a prompt. Methods
+/// that these do not use are not allowed.
+pub(crate) async fn not_kept(method: Method, uri: Uri) -> Response {
+    if ![
+        Method::GET,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+    ]
+    .contains(&method)
+    {
+        let message = format!("{method} is not served below /api/public");
+        return ErrorResponse(ApiError::new(ErrorCode::MethodNotAllowed, message)).into_response();
+    }
     let path = uri.path();
     let what = path
         .strip_prefix("/api/public/")

@@ -172,11 +172,14 @@ describe("threads", () => {
     const visitor = await Visitor.signedIn(browser, server);
     await visitor.goto("/threads/missing");
     await visitor.page.getByRole("heading", { name: "Thread not found" }).waitFor();
-    // A session without messages, as OpenTelemetry has it.
-    await server.report([{ ...last("helpdesk", "in-session"), name: "session-agent_call", thread_id: "session-1" }]);
+    // Sessions that only runs name, as OpenTelemetry has them: with what was answered, and without anything.
+    const silent = { ...last("helpdesk", "silent"), name: "session-agent_start", output: null, thread_id: "session-1" };
+    await server.report([{ ...last("helpdesk", "answered"), thread_id: "session-2" }, silent]);
+    await visitor.goto("/threads/session-2?app_id=helpdesk");
+    await visitor.page.getByRole("article").getByText("done").waitFor();
     await visitor.goto("/threads/session-1?app_id=helpdesk");
     await visitor.page.getByRole("link", { name: "Runs of this thread" }).click();
-    await visitor.page.getByText("session-agent_call").first().waitFor();
+    await visitor.page.getByText("session-agent").first().waitFor();
     await visitor.goto("/threads?app_id=missing");
     await visitor.page.getByRole("heading", { name: "No thread matches" }).waitFor();
     await visitor.leave();

@@ -39,12 +39,9 @@ export default function ThreadPage() {
       {asked.isError && !thread && isMissing(asked.error) && (
         <Empty title="Thread not found">
           <p className="soft">
-            No message has the thread <bdi className="mono">{name.thread_id.slice(0, 300)}</bdi>, or you cannot read its
-            project. Runs can have it without messages, for example runs from OpenTelemetry with a session.
+            No message and no run has the thread <bdi className="mono">{name.thread_id.slice(0, 300)}</bdi>, or you
+            cannot read its project.
           </p>
-          <Link className="button" to={runsOfThreadLink(name)}>
-            Runs of this thread
-          </Link>
         </Empty>
       )}
       {asked.isError && !thread && !isMissing(asked.error) && (
@@ -55,6 +52,14 @@ export default function ThreadPage() {
           <Facts thread={thread} />
           <Remarks thread={thread} />
           {asked.isError && <Failure error={asked.error} again={() => void asked.refetch()} />}
+          {thread.message_count === 0 && (
+            <Empty title="No messages">
+              <p className="soft">Runs have this thread, but none of its topmost runs has an input or an output.</p>
+              <Link className="button" to={runsOfThreadLink(name)}>
+                Runs of this thread
+              </Link>
+            </Empty>
+          )}
           <MessageList key={`${thread.project_id} ${thread.app_id} ${thread.thread_id}`} thread={thread} />
         </>
       )}

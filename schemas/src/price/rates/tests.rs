@@ -453,6 +453,23 @@ fn token_by_token(rates: &Rates, usage: Usage<'_>) -> (Decimal, Vec<&'static str
     } else {
         let each = rates.total.unwrap_or(rates.input);
         sum = usd(each) * Decimal::from(usage.total.unwrap_or(0));
+        // Which of these tokens are parts is not known, but a part without a rate is named.
+        for (count, kind, name) in [
+            (usage.cached, RateKind::CachedInput, "cache_read"),
+            (usage.cache_write, RateKind::CacheWrite, "cache_write"),
+            (
+                usage.cache_write_1h,
+                RateKind::CacheWrite1h,
+                "cache_write_1h",
+            ),
+            (usage.input_audio, RateKind::InputAudio, "input_audio"),
+            (usage.input_image, RateKind::InputImage, "input_image"),
+            (usage.output_audio, RateKind::OutputAudio, "output_audio"),
+        ] {
+            if count.unwrap_or(0) > 0 && rates.get(kind).is_none() {
+                unpriced.push(name);
+            }
+        }
     }
     let requests = usage.requests.unwrap_or(0);
     if requests > 0 && special.request.is_none() {

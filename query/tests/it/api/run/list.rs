@@ -22,7 +22,7 @@ async fn a_run_in_the_list_has_the_fields_of_the_api_exactly() {
             "run_id": "r", "app_id": "app", "parent_run_id": null, "root_run_id": "r", "name": "agent", "type": "agent",
             "status": "success", "stale": false, "agent": "scout", "model": null, "user_email": null, "tags": ["a"],
             "thread_id": null, "started_at": "2026-11-20T10:00:00.000Z", "ended_at": "2026-11-20T10:00:01.234Z",
-            "latency_s": 1.234, "prompt_tokens": 7, "completion_tokens": null, "total_tokens": null, "cost": 1e-18,
+            "latency_s": 1.234, "prompt_tokens": 7, "completion_tokens": null, "total_tokens": null, "ttft_ms": null, "tokens_per_second": null, "cost": 1e-18,
             "cost_status": "priced", "counted_run_id": null, "total_cost": 1.5, "total_tokens_with_children": 7, "llm_calls": 1, "error_count": 0,
             "error": null, "saved": false, "feedback": {"rating": "positive", "comment": null, "at": null},
             "input_preview": "in", "output_preview": null
