@@ -82,8 +82,13 @@ impl Seen<'_> {
     fn resembles(&self, below: &Self) -> bool {
         let is_in_time = match (self.ended_at_ms, below.ended_at_ms) {
             (Some(end), Some(end_below)) => {
-                self.started_at_ms <= below.started_at_ms + ROUNDING_MS
-                    && end_below <= end + ROUNDING_MS
+                // Only a length is rounded.
+                let has_length = |call: &Self| call.ended_at_ms > Some(call.started_at_ms);
+                let slack_ms = match has_length(self) && has_length(below) {
+                    true => ROUNDING_MS,
+                    false => 0,
+                };
+                self.started_at_ms <= below.started_at_ms + slack_ms && end_below <= end + slack_ms
             }
             _ => false,
         };

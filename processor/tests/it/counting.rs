@@ -234,10 +234,16 @@ fn is_least_of_cycle(id: &RunId, runs: &Runs) -> bool {
 }
 
 fn is_in_time(outer: &Run, inner: &Run) -> bool {
-    // Two milliseconds either way are rounding.
     match (outer.ended_at(), inner.ended_at()) {
         (Some(end), Some(inner_end)) => {
-            outer.started_at() - inner.started_at() <= 2 && inner_end - end <= 2
+            let [start, inner_start] = [outer.started_at(), inner.started_at()];
+            // Two milliseconds either way are rounding, of what has a length.
+            let rounded = if end > start && inner_end > inner_start {
+                2
+            } else {
+                0
+            };
+            start - inner_start <= rounded && inner_end - end <= rounded
         }
         _ => false,
     }

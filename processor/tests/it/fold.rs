@@ -651,8 +651,7 @@ fn what_a_deep_or_wide_tree_inherits_takes_small_steps_x1() {
 
 #[test]
 fn an_event_below_a_deep_chain_takes_small_steps_x1_p6() {
-    // Not within the time of the call above it, which would be the same one.
-    check_small_steps(chain(600), costing("leaf", Some("r599"), 9), 6..40);
+    check_small_steps(chain(600), costing("leaf", Some("r599"), 2), 6..40);
 }
 
 #[test]
