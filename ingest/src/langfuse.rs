@@ -18,7 +18,7 @@ use std::time::Instant;
 use api::{AuthHeader, ErrorResponse, errors};
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::{Method, Uri};
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use schemas::api_error::{ApiError, ErrorCode};
 
@@ -150,22 +150,18 @@ pub(crate) async fn health() -> Json<Health> {
     Json(Health::default())
 }
 
-/// 404 for what Spindle does not keep of Langfuse. Its SDKs show the message, or use the fallback of a prompt. Methods
-/// that these do not use are not allowed.
-pub(crate) async fn not_kept(method: Method, uri: Uri) -> Response {
-    if ![
-        Method::GET,
-        Method::POST,
-        Method::PUT,
-        Method::PATCH,
-        Method::DELETE,
-    ]
-    .contains(&method)
-    {
-        let message = format!("{method} is not served below /api/public");
-        return ErrorResponse(ApiError::new(ErrorCode::MethodNotAllowed, message)).into_response();
-    }
-    let path = uri.path();
+/// 405 for another method of a path that Spindle serves for Langfuse's SDKs: what they read there is not kept.
+pub(crate) async fn other_method(uri: Uri) -> Response {
+    let message = not_kept_message(uri.path());
+    ErrorResponse(ApiError::new(ErrorCode::MethodNotAllowed, message)).into_response()
+}
+
+/// 404 for what Spindle does not keep of Langfuse. Its SDKs show the message, or use the fallback of a prompt.
+pub(crate) async fn not_kept(uri: Uri) -> Response {
+    ErrorResponse(ApiError::not_found(not_kept_message(uri.path()))).into_response()
+}
+
+fn not_kept_message(path: &str) -> String {
     let what = path
         .strip_prefix("/api/public/")
         .map(|rest| rest.strip_prefix("v2/").unwrap_or(rest))
@@ -179,10 +175,9 @@ pub(crate) async fn not_kept(method: Method, uri: Uri) -> Response {
         "traces" | "observations" | "sessions" | "scores" => "read runs with GET /api/run/",
         _ => "see docs/guide/otlp.md for what is taken of Langfuse",
     };
-    let message = format!(
+    format!(
         "{path} is not served: Spindle takes spans, batches and scores of Langfuse's SDKs, and keeps no {what} of theirs; {way_out}"
-    );
-    ErrorResponse(ApiError::not_found(message)).into_response()
+    )
 }
 
 /// 400 for the only item of a request.

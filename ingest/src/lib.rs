@@ -144,7 +144,7 @@ fn routes() -> OpenApiRouter<IngestState> {
         routes!(langfuse::health),
     ] {
         // What Langfuse serves there by another method.
-        let methods = methods.fallback(langfuse::not_kept);
+        let methods = methods.fallback(langfuse::other_method);
         router = router.routes((schemas, paths, methods));
     }
     router

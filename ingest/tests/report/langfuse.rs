@@ -91,7 +91,6 @@ async fn what_is_not_kept_of_langfuse_says_so() {
         ),
         (Method::POST, "/api/public/dataset-items", "/api/dataset/"),
         (Method::GET, "/api/public/traces/t-1", "/api/run/"),
-        (Method::GET, "/api/public/scores", "/api/run/"),
         (
             Method::GET,
             "/api/public/annotation-queues",
@@ -106,6 +105,17 @@ async fn what_is_not_kept_of_langfuse_says_so() {
             "{message}"
         );
     }
+    // Scores are written there, and read with the run.
+    let read = ask(
+        &tier,
+        Method::GET,
+        "/api/public/scores",
+        "report",
+        &Value::Null,
+    )
+    .await;
+    assert_eq!(read.error(), (405, "method_not_allowed"));
+    assert!(read.json["message"].as_str().unwrap().contains("/api/run/"));
 }
 
 #[tokio::test]
