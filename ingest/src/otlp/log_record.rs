@@ -311,10 +311,13 @@ fn write_details(
     attributes.take("event.name");
     let mut facts = Facts::of(&attributes);
     let context = Context::of(&attributes);
+    // OpenLIT (1.35) writes the messages on the span of the call too, and its record may name the agent around it.
+    let scope = source.scope();
+    let has_own_messages = scope == "openlit" || scope.starts_with("openlit.");
     let mut draft = Draft {
         app_id: context.app.as_deref().or(source.app.as_deref()),
-        input: facts.take_input().0,
-        output: facts.take_output().0,
+        input: facts.take_input().0.filter(|_| !has_own_messages),
+        output: facts.take_output().0.filter(|_| !has_own_messages),
         agent: facts.agent.take(),
         user_email: context.user.clone(),
         thread_id: context.thread.clone(),

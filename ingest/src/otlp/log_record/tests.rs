@@ -1,6 +1,6 @@
 //! What log records become.
 
-use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 use schemas::event::Dialect;
 use serde_json::{Value, json};
 
@@ -25,13 +25,19 @@ fn record(name: &str, at_ms: u64, body: Value, object: Value) -> LogRecord {
 
 #[track_caller]
 fn events(records: Vec<LogRecord>) -> Vec<Value> {
+    events_of(Source::default(), records)
+}
+
+#[track_caller]
+fn events_of(source: Source, records: Vec<LogRecord>) -> Vec<Value> {
+    let source = Arc::new(source);
     let mut out = b"[".to_vec();
     let mut runs = Runs::default();
     for (index, record) in records.into_iter().enumerate() {
         let incoming = Incoming {
             index,
             record,
-            source: &Arc::new(Source::default()),
+            source: &source,
             terms: Terms {
                 now_ms: NOW_MS,
                 client_cost: ClientCost::TableFirst,
@@ -106,6 +112,18 @@ fn a_record_of_everything_gives_its_span_messages_and_no_usage() {
             "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "well?"}]}],
             "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": "yes"}]}],
         }),
+    );
+    let openlit = Source::default().with_scope(&InstrumentationScope {
+        name: "openlit.otel.events".to_owned(),
+        ..InstrumentationScope::default()
+    });
+    // OpenLIT's own span has the messages, and the one that the record names may be the agent's.
+    let [event] = events_of(openlit, vec![details.clone()])
+        .try_into()
+        .unwrap();
+    assert_eq!(
+        (&event["input"], &event["output"]),
+        (&Value::Null, &Value::Null)
     );
     let [event] = events(vec![details]).try_into().unwrap();
     assert_eq!(
