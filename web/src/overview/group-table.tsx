@@ -15,10 +15,10 @@ const HEADS: { id: SortColumn; title: string; full?: string }[] = [
   { id: "tokens", title: "Tokens" },
   { id: "p50", title: "p50", full: "Median latency" },
   { id: "p95", title: "p95", full: "Latency, 95th percentile" },
-  { id: "ttft", title: "First token", full: "Median time to the first token of model calls" },
-  { id: "speed", title: "Tokens/s", full: "Completion tokens a second of model calls" },
   { id: "errors", title: "Errors" },
   { id: "error_rate", title: "Error rate" },
+  { id: "ttft", title: "First token", full: "Median time to the first token of model calls" },
+  { id: "speed", title: "Tokens/s", full: "Completion tokens a second of model calls" },
 ];
 /** Rows shown at first. */
 const FIRST = 20;
@@ -133,10 +133,10 @@ function Figures({ of: group }: { of: Report["totals"] }) {
       <td className="number">{count(group.total_tokens)}</td>
       <td className="number">{duration(group.latency_p50_s)}</td>
       <td className="number">{duration(group.latency_p95_s)}</td>
-      <td className="number">{group.ttft_p50_ms == null ? "–" : duration(group.ttft_p50_ms / 1000)}</td>
-      <td className="number">{count(group.tokens_per_second == null ? null : Math.round(group.tokens_per_second))}</td>
       <td className="number">{count(group.errors)}</td>
       <td className="number">{group.runs > 0 ? percent(group.error_rate) : "–"}</td>
+      <td className="number">{group.ttft_p50_ms == null ? "–" : duration(group.ttft_p50_ms / 1000)}</td>
+      <td className="number">{count(group.tokens_per_second == null ? null : Math.round(group.tokens_per_second))}</td>
     </>
   );
 }
