@@ -27,6 +27,8 @@ impl BenchEngine {
             path: std::env::current_exe()?,
             arguments: vec!["engine".into()],
         };
+        // The engine looks for its settings below its own folder.
+        let folder = &std::path::absolute(folder)?;
         // Benchmarks use settings and functions that the server does not need.
         store::testing::grant_everything(folder)?;
         let engine = Engine::start(EngineConfig::new(program, folder), metrics.clone())?;
