@@ -44,6 +44,8 @@ pub struct Store {
     pub(crate) recent_pages: Arc<RecentPages>,
     /// The table of a processor's look-ups and inserts of runs: `runs`, except in a rebuild.
     pub(crate) runs: &'static str,
+    /// See [`Store::in_background`].
+    pub(crate) is_background: bool,
     /// Deadline of inserts; see [`Store::with_deadline`].
     pub(crate) until: Option<Instant>,
     pub(crate) server: Arc<ServerFacts>,
@@ -119,6 +121,7 @@ impl Store {
             losses: Arc::default(),
             recent_pages: Arc::default(),
             runs: "runs",
+            is_background: false,
             until: None,
             server: Arc::default(),
             replica_count: Arc::default(),
@@ -132,6 +135,15 @@ impl Store {
     pub fn on_behalf_of(&self, holder: Holder) -> Self {
         Self {
             holder: Some(Arc::new(holder)),
+            ..self.clone()
+        }
+    }
+
+    /// The same store, whose reads yield to all others: between two blocks they wait for a moment while other reads run.
+    #[must_use]
+    pub fn in_background(&self) -> Self {
+        Self {
+            is_background: true,
             ..self.clone()
         }
     }

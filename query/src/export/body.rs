@@ -1,10 +1,12 @@
 //! The response of an export: a stream that a task feeds, and that breaks visibly if it is incomplete.
 //!
-//! The task reads the next rows while it encodes and sends the last ones. It ends with the response: when the client
-//! disconnects, its future is dropped, and with it the running query (Q1). A client that reads nothing for a minute is
-//! disconnected, so that it holds neither a permit nor memory (X1).
+//! The task has a thread of its own, with less CPU than the threads that answer requests: an export takes all that is
+//! left, and a page does not wait for it. It encodes and sends rows while the engine finds the next ones. It ends with
+//! the response: when the client disconnects, its future is dropped, and with it the running query (Q1). A client that
+//! reads nothing for a minute is disconnected, so that it holds neither a permit nor memory (X1).
 
 use std::io;
+use std::thread;
 use std::time::Duration;
 
 use api::ErrorResponse;
@@ -13,11 +15,12 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
+use schemas::api_error::ApiError;
 use schemas::timestamp::{UnixMs, to_text};
 use store::StoreError;
 use store::reads::filter_sql::Projects;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::permits::ExportPermit;
 use super::row::Row;
@@ -30,6 +33,9 @@ const CHUNK_BYTES: usize = 256 << 10;
 const CHUNKS_WAITING: usize = 4;
 /// A client that reads no chunk for this long is disconnected: slower than 4 KB/s is not a download.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
+/// Of an export's thread: a tenth of the CPU of a thread that answers requests, where both want the same core.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 10;
 
 pub(crate) trait RowSource: Send + 'static {
     /// The next rows; none at the end. Dropping the future cancels its queries.
@@ -137,8 +143,8 @@ pub(crate) async fn respond(
     let stream = ExportStream {
         chunks,
         is_over: false,
-        _task: AbortOnDropHandle::new(tokio::spawn(task.run(encoder, first))),
     };
+    task.start(encoder, first)?;
     // Fused: the compression layer polls again after the end.
     let body = Body::from_stream(stream::unfold(stream, ExportStream::next).fuse());
     Ok(head.into_response(body))
@@ -150,10 +156,10 @@ enum Chunk {
     End,
 }
 
+/// The task ends when this is dropped.
 struct ExportStream {
     chunks: mpsc::Receiver<Chunk>,
     is_over: bool,
-    _task: AbortOnDropHandle<()>,
 }
 
 impl ExportStream {
@@ -191,6 +197,30 @@ struct ExportTask<S> {
 }
 
 impl<S: RowSource> ExportTask<S> {
+    /// Runs on a thread of its own until the export is complete or the client is gone.
+    ///
+    /// # Errors
+    /// 503 when there is no thread for it.
+    fn start(self, encoder: Box<dyn Encoder>, first: Vec<Row>) -> Result<(), ApiError> {
+        let runtime = Handle::current();
+        let client = self.chunks.clone();
+        let work = move || {
+            give_way();
+            runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    () = client.closed() => {}
+                    () = self.run(encoder, first) => {}
+                }
+            });
+        };
+        let thread = thread::Builder::new().name("export".to_owned()).spawn(work);
+        thread.map(|_| ()).map_err(|error| {
+            tracing::error!(error.message = %error, "an export has no thread");
+            ApiError::unavailable("the server has no thread for an export", 1)
+        })
+    }
+
     async fn run(mut self, encoder: Box<dyn Encoder>, first: Vec<Row>) {
         match self.stream(encoder, first).await {
             Ok(()) => self.permit.complete(),
@@ -222,26 +252,23 @@ impl<S: RowSource> ExportTask<S> {
         loop {
             let is_last = rows.is_empty();
             self.permit.read(rows.len());
-            // Encoding some thousand rows takes tens of milliseconds: not on a thread that serves connections.
-            let encode = tokio::task::spawn_blocking(move || {
-                let mut out = Vec::new();
-                let done = if is_last {
-                    encoder.end(&mut out)
-                } else {
-                    encoder.rows(rows, &mut out)
-                };
-                done.map(|()| (encoder, out))
-            });
             let next = async {
                 match is_last {
                     true => Ok(Vec::new()),
                     false => self.next_rows().await,
                 }
             };
-            let (encoded, next) = tokio::join!(encode, next);
-            let encoded = encoded.map_err(|error| Aborted::Encoder(io::Error::other(error)))?;
-            let (same, out) = encoded.map_err(Aborted::Encoder)?;
-            encoder = same;
+            let encode = async {
+                let mut out = Vec::new();
+                let done = match is_last {
+                    true => encoder.end(&mut out),
+                    false => encoder.rows(rows, &mut out),
+                };
+                done.map(|()| out)
+            };
+            // In this order: the query runs while these rows are encoded.
+            let (next, encoded) = tokio::join!(next, encode);
+            let out = encoded.map_err(Aborted::Encoder)?;
             let mut out = Bytes::from(out);
             while !out.is_empty() {
                 let chunk = out.split_to(out.len().min(CHUNK_BYTES));
@@ -258,6 +285,13 @@ impl<S: RowSource> ExportTask<S> {
         self.grant.check(&self.authenticator).await?;
         self.source.next().await.map_err(Aborted::Store)
     }
+}
+
+/// Lowers the priority of this thread. On other systems that would be the priority of the whole process.
+fn give_way() {
+    // Fails only where a sandbox forbids it; the export works without it.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(NICENESS);
 }
 
 async fn send(chunks: &mpsc::Sender<Chunk>, chunk: Chunk) -> Result<(), Aborted> {

@@ -17,6 +17,12 @@ use crate::shares::Share;
 /// A little longer than the server's own limit, so that the server's error arrives first.
 const CLIENT_GRACE: Duration = Duration::from_secs(2);
 
+/// Priorities of reads: a lower number comes first.
+const FOREGROUND: &str = "1";
+const BACKGROUND: &str = "2";
+/// How long a block of a background read waits for others, milliseconds: they slow it down and do not stop it.
+const YIELD_MS: &str = "50";
+
 /// Bounds on one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadBounds {
@@ -80,6 +86,12 @@ impl Store {
             .with_setting("max_result_bytes", bounds.result_bytes.to_string())
             .with_setting("max_memory_usage", bounds.memory_bytes.to_string())
             .with_setting("max_threads", bounds.threads.to_string());
+        let query = match self.is_background {
+            false => query.with_setting("priority", FOREGROUND),
+            true => query
+                .with_setting("priority", BACKGROUND)
+                .with_setting("low_priority_query_wait_time_ms", YIELD_MS),
+        };
         BoundedQuery {
             store: self.clone(),
             query,
