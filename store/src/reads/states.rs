@@ -387,7 +387,7 @@ impl Store {
         self.stream_hashes(&sql, since, each).await
     }
 
-    /// The runs that have, or had, one of these links, each with the links that it has: at most `most` runs of a link.
+    /// The runs that have one of these links, each with the links that it has: at most `most` runs of a link.
     pub async fn runs_by_call_links(
         &self,
         project: &str,
@@ -396,7 +396,7 @@ impl Store {
         most: usize,
     ) -> Result<Vec<LinkedRun>, StoreError> {
         let sql = format!(
-            "SELECT DISTINCT run_id, arrayJoin(arrayIntersect(call_links, {{links:Array(UInt64)}})) AS link FROM {} \
+            "SELECT DISTINCT run_id, arrayJoin(arrayIntersect(call_links, {{links:Array(UInt64)}})) AS link FROM {} FINAL \
              WHERE project_id = {{project:String}} AND app_id = {{app:String}} \
                AND hasAny(call_links, {{links:Array(UInt64)}}) \
              ORDER BY link, run_id LIMIT {{most:UInt64}} BY link",
@@ -407,6 +407,11 @@ impl Store {
             let query = self.bounded_query_within(&sql, LOOKUP_BOUNDS);
             let query = query.param("project", project).param("app", app);
             let query = query.param("links", links).param("most", most);
+            // The index finds the places that are merged: older rows with a link do not hide that the newest has none.
+            let query = query
+                .setting("do_not_merge_across_partitions_select_final", "1")
+                .setting("use_skip_indexes_if_final", "1")
+                .setting("use_skip_indexes_if_final_exact_mode", "1");
             found.extend(query.rows::<LinkedRun>().await?);
         }
         Ok(found)

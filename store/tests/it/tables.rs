@@ -317,6 +317,79 @@ async fn runs_are_named_by_the_same_hash_here_and_there() {
     assert_eq!(parents, [run_hash("default", "app", "unknown")]);
 }
 
+/// Rows that wait to be merged are no holders of a link, so that what has too many of them is the same at any time.
+#[tokio::test]
+async fn only_current_rows_hold_a_link() {
+    const LINK: u64 = 41;
+    const OTHER: u64 = 42;
+    let store = database().await.unwrap();
+    let ids: Vec<String> = (0..100).map(|number| format!("run-{number:03}")).collect();
+    let rows = |version, links: fn(usize) -> &'static [u64]| {
+        let rows = ids.iter().enumerate().map(move |(number, id)| RunRow {
+            call_links: links(number),
+            ..run("app", id, version, NOON_MS + number as i64)
+        });
+        store.insert_runs(rows)
+    };
+    rows(1, |_| &[LINK]).await.unwrap();
+    rows(2, |number| {
+        if number % 40 == 0 {
+            &[LINK, OTHER]
+        } else {
+            &[]
+        }
+    })
+    .await
+    .unwrap();
+    // One of the holders moves to another day.
+    let moved = RunRow {
+        is_deleted: 1,
+        call_links: &[],
+        ..run("app", "run-040", 3, NOON_MS + 40)
+    };
+    let there = RunRow {
+        call_links: &[OTHER],
+        ..run("app", "run-040", 3, NOON_MS - 86_400_000)
+    };
+    let elsewhere = RunRow {
+        call_links: &[LINK],
+        ..run("other", "run-007", 3, NOON_MS)
+    };
+    store
+        .insert_runs([moved, there, elsewhere].into_iter())
+        .await
+        .unwrap();
+    let found = async |links: &[u64], most| -> Vec<(u64, String)> {
+        let found = store
+            .runs_by_call_links("default", "app", links, most)
+            .await
+            .unwrap();
+        found
+            .into_iter()
+            .map(|run| (run.link, run.run_id))
+            .collect()
+    };
+    let pairs = |pairs: &[(u64, &str)]| -> Vec<(u64, String)> {
+        pairs
+            .iter()
+            .map(|(link, id)| (*link, (*id).to_owned()))
+            .collect()
+    };
+    assert_eq!(
+        found(&[LINK], 65).await,
+        pairs(&[(LINK, "run-000"), (LINK, "run-080")])
+    );
+    assert_eq!(
+        found(&[OTHER, LINK, 43], 2).await,
+        pairs(&[
+            (LINK, "run-000"),
+            (LINK, "run-080"),
+            (OTHER, "run-000"),
+            (OTHER, "run-040"),
+        ])
+    );
+}
+
 #[tokio::test]
 async fn many_rows_are_found_near_their_starts_as_by_their_ids() {
     let store = database().await.unwrap();

@@ -1,7 +1,6 @@
 //! Named threads, complete: their own messages and messages that inherit them.
 
 use clickhouse::Row;
-use schemas::filter::FeedbackFilter;
 use schemas::thread::{GroupedBy, ThreadPlace};
 use serde::Deserialize;
 
@@ -9,7 +8,7 @@ use super::sql::{self, OWNER, PLACE};
 use super::{Asked, LinkedTotals, ThreadRecord};
 use crate::client::Store;
 use crate::error::StoreError;
-use crate::reads::filter_sql::{Conditions, Value};
+use crate::reads::filter_sql::Conditions;
 
 #[derive(Row, Deserialize)]
 struct Whole {
@@ -35,7 +34,8 @@ impl Store {
         may_inherit: bool,
     ) -> Result<Vec<ThreadRecord>, StoreError> {
         let keys: Vec<u64> = places.iter().map(|place| place.key).collect();
-        self.whole_threads(&asked.scope, &keys, &holds(asked), may_inherit)
+        let holds = sql::holds(&asked.scope, asked.query);
+        self.whole_threads(&asked.scope, &keys, &holds, may_inherit)
             .await
     }
 
@@ -111,35 +111,4 @@ pub(super) fn rows_of_threads(scope: &str, columns: &str, may_inherit: bool) -> 
              SELECT run_key FROM messages WHERE {scope} AND thread_key IN {{keys:Array(UInt64)}})) \
          WHERE key IN {{keys:Array(UInt64)}}"
     )
-}
-
-/// The condition on a thread's messages taken together.
-fn holds(asked: &Asked<'_>) -> Conditions {
-    let query = asked.query;
-    let mut holds = Conditions::default();
-    for (sql, name, value) in [
-        (
-            "countIf(of_agent = {agent:String}) > 0",
-            "agent",
-            &query.agent,
-        ),
-        (
-            "countIf(of_user = {user:String}) > 0",
-            "user",
-            &query.user_email,
-        ),
-    ] {
-        if let Some(value) = value {
-            holds.and_with(sql, name, Value::Text(value.clone()));
-        }
-    }
-    if let Some(feedback) = query.feedback {
-        let judged = sql::judged(asked.scope.sql(), feedback);
-        let compared = match feedback {
-            FeedbackFilter::None => "= 0",
-            _ => "> 0",
-        };
-        holds.and(&format!("countIf(of_run IN ({judged})) {compared}"));
-    }
-    holds
 }

@@ -1,7 +1,7 @@
 //! SQL fragments for reads of threads. All of it is fixed text; values are parameters.
 
 use schemas::filter::FeedbackFilter;
-use schemas::thread::WINDOW_GAP_MS;
+use schemas::thread::{ThreadQuery, WINDOW_GAP_MS};
 use schemas::timestamp::UnixMs;
 
 use crate::client::query::BoundedQuery;
@@ -141,4 +141,35 @@ pub(super) fn grouped(query: BoundedQuery) -> BoundedQuery {
     query
         .setting("use_index_for_in_with_subqueries_max_values", "20000")
         .setting("optimize_read_in_order", "0")
+}
+
+/// The condition on the rows of a thread taken together, which have `of_agent`, `of_user` and `of_run`.
+pub(super) fn holds(scope: &Conditions, query: &ThreadQuery) -> Conditions {
+    let mut holds = Conditions::default();
+    let texts = [
+        (
+            "countIf(of_agent = {agent:String}) > 0",
+            "agent",
+            &query.agent,
+        ),
+        (
+            "countIf(of_user = {user:String}) > 0",
+            "user",
+            &query.user_email,
+        ),
+    ];
+    for (sql, name, value) in texts {
+        if let Some(value) = value {
+            holds.and_with(sql, name, Value::Text(value.clone()));
+        }
+    }
+    if let Some(feedback) = query.feedback {
+        let judged = judged(scope.sql(), feedback);
+        let compared = match feedback {
+            FeedbackFilter::None => "= 0",
+            _ => "> 0",
+        };
+        holds.and(&format!("countIf(of_run IN ({judged})) {compared}"));
+    }
+    holds
 }

@@ -147,7 +147,7 @@ impl Store {
         names: &[&str],
         query: &ThreadQuery,
     ) -> Result<Vec<ThreadRecord>, StoreError> {
-        let holds = holds(scope, query);
+        let holds = sql::holds(scope, query);
         let mut threads = Vec::new();
         for names in chunks(names) {
             let named = named(names);
@@ -397,37 +397,6 @@ pub(super) fn named(names: &[&str]) -> Conditions {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
     named.give("names", Value::Texts(names));
     named
-}
-
-/// The condition on the turns of a thread taken together.
-fn holds(scope: &Conditions, query: &ThreadQuery) -> Conditions {
-    let mut holds = Conditions::default();
-    let texts = [
-        (
-            "countIf(of_agent = {agent:String}) > 0",
-            "agent",
-            &query.agent,
-        ),
-        (
-            "countIf(of_user = {user:String}) > 0",
-            "user",
-            &query.user_email,
-        ),
-    ];
-    for (sql, name, value) in texts {
-        if let Some(value) = value {
-            holds.and_with(sql, name, Value::Text(value.clone()));
-        }
-    }
-    if let Some(feedback) = query.feedback {
-        let judged = sql::judged(scope.sql(), feedback);
-        let compared = match feedback {
-            FeedbackFilter::None => "= 0",
-            _ => "> 0",
-        };
-        holds.and(&format!("countIf(of_run IN ({judged})) {compared}"));
-    }
-    holds
 }
 
 /// The condition on a turn for its thread to be a candidate: a little wider than the query.
