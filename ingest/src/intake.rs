@@ -10,6 +10,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts as Head;
 use bytes::Bytes;
 use schemas::api_error::{ApiError, ErrorCode};
+use schemas::limits;
 use schemas::start::Start;
 
 use crate::auth::{self, Reporter};
@@ -47,6 +48,8 @@ pub(crate) trait Content: Send + 'static {
     const INLINE_BYTES: usize;
     /// Whether an event can name an API key as its app.
     const CAN_NAME_KEYS: bool;
+    /// Rejected events whose reasons are kept.
+    const REPORTED: usize = limits::REPORTED_ERRORS;
 
     /// Decodes a body that was read at `now_ms`, Unix milliseconds.
     ///
@@ -215,14 +218,17 @@ impl Batch {
             && let Some(placing) = placing.looked_up(&app, &batch.plan.unplaced).await
         {
             let apps = Apps::OfRunOr(app, keys, placing);
-            batch.plan = computing(is_short, move || plan::plan(bytes, &apps, &bounds)).await?;
+            batch.plan = computing(is_short, move || {
+                plan::plan(bytes, &apps, &bounds, C::REPORTED)
+            })
+            .await?;
         }
         Ok(batch)
     }
 
-    fn read_now(
+    fn read_now<C: Content>(
         received: Received,
-        content: impl Content,
+        content: C,
         apps: &Apps,
         bounds: DayBounds,
     ) -> Result<(Self, Bytes), ApiError> {
@@ -232,7 +238,7 @@ impl Batch {
             refused,
             is_text,
         } = content.decode(received, now_ms)?;
-        let plan = plan::plan(received.bytes.clone(), apps, &bounds);
+        let plan = plan::plan(received.bytes.clone(), apps, &bounds, C::REPORTED);
         if is_text && !plan.as_ref().is_ok_and(|plan| plan.has_llmonitor) {
             return Err(request_body::unsupported_media_type());
         }

@@ -87,17 +87,25 @@ impl NamedKeys {
         is_key(name) || self.owners.contains_key(name)
     }
 
+    /// Whether a body contains any of the secrets. Searching a body once costs a tenth of searching each of its events.
+    pub(crate) fn occur_in(&self, body: &[u8]) -> bool {
+        self.owners.keys().any(|secret| match is_key(secret) {
+            true => occurs(secret.as_bytes(), body),
+            false => serde_json::to_string(secret).is_ok_and(|text| occurs(text.as_bytes(), body)),
+        })
+    }
+
     /// An event's bytes, with secrets replaced by the name of their app.
     pub(crate) fn hidden<'a>(&self, raw: &'a str) -> Cow<'a, str> {
         let mut kept = Cow::Borrowed(raw);
         for (secret, owner) in &self.owners {
             let app = owner.as_ref().map_or(HIDDEN, |owner| owner.app.as_str());
             if is_key(secret) {
-                if occurs(secret, &kept) {
+                if occurs(secret.as_bytes(), kept.as_bytes()) {
                     kept = without(&kept, secret, app).into();
                 }
             } else if let Ok(text) = serde_json::to_string(secret)
-                && occurs(&text, &kept)
+                && occurs(text.as_bytes(), kept.as_bytes())
             {
                 // Another secret may be any word: only a string equal to it is replaced.
                 kept = kept
@@ -109,9 +117,9 @@ impl NamedKeys {
     }
 }
 
-/// Whether `text` contains `part`. Every event is searched, and the search of the standard library takes ten times as long.
-fn occurs(part: &str, text: &str) -> bool {
-    memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some()
+/// Whether `text` contains `part`. The search of the standard library takes ten times as long.
+fn occurs(part: &[u8], text: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
 }
 
 /// `None` unless the key may report. The reporter's own project is left out: its events go with the others.

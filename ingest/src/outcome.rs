@@ -35,13 +35,21 @@ pub struct Warning {
     pub reason: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rejections {
     pub(crate) count: usize,
     /// Counts by reason.
     pub(crate) by_code: Vec<(EventCode, u64)>,
-    /// The first [`limits::REPORTED_ERRORS`].
+    /// The first `most`.
     pub(crate) reported: Vec<Rejection>,
+    pub(crate) most: usize,
+}
+
+/// Of the first [`limits::REPORTED_ERRORS`] the reasons are kept.
+impl Default for Rejections {
+    fn default() -> Self {
+        Self::reporting(limits::REPORTED_ERRORS)
+    }
 }
 
 /// One event that was not accepted.
@@ -59,6 +67,16 @@ pub struct Rejection {
 }
 
 impl Rejections {
+    /// None yet; the reasons of the first `most` are kept.
+    pub(crate) fn reporting(most: usize) -> Self {
+        Self {
+            count: 0,
+            by_code: Vec::new(),
+            reported: Vec::new(),
+            most,
+        }
+    }
+
     /// Appends the rejections of `others`.
     pub(crate) fn and(mut self, others: Self) -> Self {
         self.count += others.count;
@@ -66,14 +84,14 @@ impl Rejections {
             *self.count_of(code) += count;
         }
         self.reported.extend(others.reported);
-        self.reported.truncate(limits::REPORTED_ERRORS);
+        self.reported.truncate(self.most);
         self
     }
 
     pub(crate) fn add(&mut self, index: usize, fault: EventFault) {
         self.count += 1;
         *self.count_of(fault.code) += 1;
-        if self.reported.len() < limits::REPORTED_ERRORS {
+        if self.reported.len() < self.most {
             self.reported.push(Rejection {
                 index,
                 code: fault.code,
@@ -87,7 +105,7 @@ impl Rejections {
         let mut reported = std::mem::take(&mut self.reported);
         reported.append(&mut others.reported);
         reported.sort_by_key(|rejection| rejection.index);
-        reported.truncate(limits::REPORTED_ERRORS);
+        reported.truncate(self.most);
         Self {
             reported,
             ..self.and(others)

@@ -67,9 +67,15 @@ pub(crate) struct Payload {
 /// Parses a body once and groups its events by app. An error means that the body as a whole is not a batch.
 ///
 /// A body whose events are all valid and of one app becomes a payload unchanged, without a copy; otherwise the valid
-/// events' own bytes are joined again, one payload for each app, more where one would be too large for a record.
-pub(crate) fn plan(body: Bytes, apps: &Apps, bounds: &DayBounds) -> Result<Plan, ApiError> {
-    let mut sorter = Sorter::new(apps);
+/// events' own bytes are joined again, one payload for each app, more where one would be too large for a record. The reasons
+/// of the first `reported` rejected events are kept.
+pub(crate) fn plan(
+    body: Bytes,
+    apps: &Apps,
+    bounds: &DayBounds,
+    reported: usize,
+) -> Result<Plan, ApiError> {
+    let mut sorter = Sorter::new(apps, &body, reported);
     batch::visit(&body, bounds.now_ms, |slot| match slot.event {
         Ok(ref event) => match bounds.check_age(slot.index, event.timestamp_ms) {
             Ok(()) => {
@@ -170,6 +176,8 @@ impl Floating {
 
 struct Sorter<'a> {
     rule: &'a Apps,
+    /// The keys whose secrets are to be replaced, if the body contains any.
+    secrets: Option<&'a NamedKeys>,
     owners: Vec<Owner>,
     /// Index of each owner in `owners`.
     places: HashMap<Owner, usize>,
@@ -189,14 +197,19 @@ struct Sorter<'a> {
 }
 
 impl<'a> Sorter<'a> {
-    fn new(rule: &'a Apps) -> Self {
+    fn new(rule: &'a Apps, body: &[u8], reported: usize) -> Self {
+        let keys = match rule {
+            Apps::AnyOr(_, keys) | Apps::OfRunOr(_, keys, _) => Some(keys),
+            Apps::OnlyFirst => None,
+        };
         Self {
             rule,
+            secrets: keys.filter(|keys| keys.occur_in(body)),
             owners: Vec::new(),
             places: HashMap::new(),
             last: 0,
             events: Vec::new(),
-            rejections: Rejections::default(),
+            rejections: Rejections::reporting(reported),
             warnings: Vec::new(),
             has_keys: false,
             has_llmonitor: false,
@@ -256,9 +269,9 @@ impl<'a> Sorter<'a> {
             }),
         };
         self.note_run(event, place);
-        let raw = match self.rule {
-            Apps::AnyOr(_, keys) | Apps::OfRunOr(_, keys, _) => keys.hidden(raw),
-            Apps::OnlyFirst => Cow::Borrowed(raw),
+        let raw = match self.secrets {
+            Some(keys) => keys.hidden(raw),
+            None => Cow::Borrowed(raw),
         };
         self.has_keys |= matches!(raw, Cow::Owned(_));
         self.keep(Good {
@@ -359,7 +372,7 @@ impl<'a> Sorter<'a> {
         if self.days.len() == days {
             return;
         }
-        let mut rejections = Rejections::default();
+        let mut rejections = Rejections::reporting(self.rejections.most);
         self.events.retain(|event| {
             if event.day < first_kept {
                 rejections.add(event.index, days::too_many(event.index, days));

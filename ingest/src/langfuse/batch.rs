@@ -32,6 +32,8 @@ const ITEM_FACTOR: usize = 24;
 const NAMES_FACTOR: usize = 3;
 /// Items of a batch: their names and faults are in memory until the answer is written (X1). The SDKs send 15 at a time.
 const ITEMS_MAX: usize = 10_000;
+/// Events of an item: its start, its end, and the end of its trace.
+const ITEM_EVENTS: usize = 3;
 const HEAD: &[u8] = b"{\"events\":[";
 const TAIL: &[u8] = b"]}";
 
@@ -62,14 +64,10 @@ impl Items {
         self.is_list
     }
 
-    /// Why items were not kept, by their index. Of events that were rejected later, the first ones are known.
+    /// Why items were not kept, or not all of their events, by their index.
     pub(crate) fn faults(&self, taken: &Taken) -> BTreeMap<usize, String> {
         let mut faults = self.refused.clone();
-        let errors = &taken.report.errors;
-        let of_events = errors
-            .iter()
-            .skip(taken.refused.min(limits::REPORTED_ERRORS));
-        for error in of_events {
+        for error in taken.report.errors.iter().skip(taken.refused) {
             if let Some(item) = self.of_events.get(error.index) {
                 faults.entry(*item).or_insert_with(|| error.message.clone());
             }
@@ -131,6 +129,7 @@ impl Format for BatchFormat {
 impl Content for Batch {
     const INLINE_BYTES: usize = INLINE_BYTES;
     const CAN_NAME_KEYS: bool = false;
+    const REPORTED: usize = ITEMS_MAX * ITEM_EVENTS;
 
     fn decode(self, received: Received, now_ms: i64) -> Result<Decoded, ApiError> {
         let Received {
@@ -156,7 +155,7 @@ impl Content for Batch {
             limit: self.limit,
             names,
             items: Items::default(),
-            refused: Rejections::default(),
+            refused: Rejections::reporting(Self::REPORTED),
             events: HEAD.to_vec(),
         };
         visit(self.kind, body, |raw| {

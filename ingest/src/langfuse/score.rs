@@ -34,15 +34,16 @@ pub(super) fn write_alone(
         Some(id) => id.to_owned(),
         None => {
             let hash = xxh3_64(format!("{now_ms} {}", raw.get()).as_bytes());
-            format!("{:016x}", hash)
+            format!("{hash:016x}")
         }
     };
-    (id, write(&score, now_ms, now_ms, out).map(|()| 1))
+    (id, write(&score, None, now_ms, now_ms, out).map(|()| 1))
 }
 
 /// Appends the event of a score, followed by a comma. `sent_ms` is its time unless it has one.
 pub(super) fn write(
     score: &Map<String, Value>,
+    event_id: Option<&str>,
     sent_ms: i64,
     now_ms: i64,
     out: &mut Vec<u8>,
@@ -91,14 +92,21 @@ pub(super) fn write(
     }
     let run_id = match text("observationId") {
         None if is_trace_of_spans(run_id) => {
-            let said = format!("{time_ms} {feedback}");
-            format!("{run_id}/{:016x}", xxh3_64(said.as_bytes()))
+            // A score that is sent again waits under the same name.
+            let of_score = match (text("id"), text("timestamp")) {
+                (Some(id), _) => id.to_owned(),
+                (None, time) => format!("{} {feedback}", time.unwrap_or_default()),
+            };
+            format!("{run_id}/{:016x}", xxh3_64(of_score.as_bytes()))
         }
         _ => run_id.to_owned(),
     };
-    let event = json!({
+    let mut event = json!({
         "event": "feedback", "runId": run_id, "timestamp": to_text(time_ms), "feedback": feedback,
     });
+    if let Some(event_id) = event_id {
+        event["event_id"] = event_id.into();
+    }
     out.extend_from_slice(event.to_string().as_bytes());
     out.push(b',');
     Ok(())

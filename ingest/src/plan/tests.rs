@@ -28,7 +28,7 @@ fn any() -> Apps {
 }
 
 fn planned(body: &Bytes) -> Plan {
-    plan(body.clone(), &any(), &bounds()).unwrap()
+    plan(body.clone(), &any(), &bounds(), limits::REPORTED_ERRORS).unwrap()
 }
 
 fn raws(payload: &Payload) -> Vec<String> {
@@ -142,7 +142,13 @@ fn without_a_key_all_events_must_name_the_app_of_the_first() {
         event("c", None),
         event("d", Some("x")),
     ];
-    let plan = plan(body(&events), &Apps::OnlyFirst, &bounds()).unwrap();
+    let plan = plan(
+        body(&events),
+        &Apps::OnlyFirst,
+        &bounds(),
+        limits::REPORTED_ERRORS,
+    )
+    .unwrap();
     assert_eq!(
         raws(&plan.payloads[0]),
         [events[0].clone(), events[3].clone()]
@@ -181,7 +187,7 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] = byte;
         bytes.truncate(cut.max(1));
-        match plan(bytes.into(), &any(), &bounds()) {
+        match plan(bytes.into(), &any(), &bounds(), limits::REPORTED_ERRORS) {
             Ok(plan) => {
                 let kept: u32 = plan.payloads.iter().map(|payload| payload.events).sum();
                 prop_assert_eq!(kept as usize, plan.accepted);

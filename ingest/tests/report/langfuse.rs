@@ -434,3 +434,68 @@ async fn a_batch_that_is_sent_again_has_the_same_events() {
     let [first, second] = tier.payloads().try_into().unwrap();
     assert_eq!(first, second);
 }
+
+/// Items without a time of their own are the same events whenever they arrive.
+#[tokio::test]
+async fn a_score_without_a_time_is_one_score_when_it_is_sent_again() {
+    let tier = tier();
+    let score =
+        json!({"traceId": "2d711642b726b04401627ca9fbac32f5", "name": "helpful", "value": 1});
+    let item = json!({"id": "e-1", "type": "score-create", "body": score});
+    for _ in 0..2 {
+        post(&tier, "/api/public/ingestion", &json!({"batch": [item]})).await;
+        post(&tier, "/api/public/scores", &score).await;
+    }
+    let sent = events(&tier);
+    assert_eq!(sent.len(), 4);
+    for event in &sent {
+        assert_eq!(event["runId"], sent[0]["runId"]);
+    }
+    assert_eq!(sent[0]["event_id"], "e-1");
+    assert_eq!(sent[2]["event_id"], "e-1");
+
+    let mut other = score;
+    other["value"] = json!(0);
+    post(&tier, "/api/public/scores", &other).await;
+    assert_ne!(events(&tier)[4]["runId"], sent[0]["runId"]);
+}
+
+/// Every item that was not kept is among the errors, however many there are and wherever they were rejected.
+#[tokio::test]
+async fn all_rejected_items_of_a_large_batch_are_listed() {
+    let tier = tier();
+    let items: Vec<Value> = (0..450)
+        .map(|n| {
+            let body = match n % 3 {
+                // No run may have an id of this length; events are checked after the translation.
+                0 => json!({"id": "o".repeat(5000), "name": "late"}),
+                1 => json!({"name": "early"}),
+                _ => json!({"id": format!("o-{n}"), "name": "kept"}),
+            };
+            item(&format!("e-{n}"), "span-create", body)
+        })
+        .collect();
+    let answer = post(&tier, "/api/public/ingestion", &json!({"batch": items})).await;
+    let ids = |list: &str| -> Vec<String> {
+        let list = answer.json[list].as_array().unwrap();
+        list.iter()
+            .map(|one| one["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let expected = |kept: bool| -> Vec<String> {
+        let items = (0..450).filter(|n| (n % 3 == 2) == kept);
+        items.map(|n| format!("e-{n}")).collect()
+    };
+    assert_eq!(ids("successes"), expected(true));
+    assert_eq!(ids("errors"), expected(false));
+    assert_eq!(events(&tier).len(), 150);
+
+    let scores: Vec<Value> = (0..150)
+        .map(|_| json!({"observationId": "o".repeat(5000), "name": "helpful", "value": 1}))
+        .collect();
+    let answer = post(&tier, "/api/public/scores", &json!(scores)).await;
+    assert_eq!(
+        (&answer.json["accepted"], &answer.json["rejected"]),
+        (&json!(0), &json!(150))
+    );
+}

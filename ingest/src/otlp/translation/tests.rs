@@ -213,7 +213,7 @@ proptest! {
         let translation = translated(Wire::Protobuf, request.encode_to_vec()).unwrap();
         prop_assert_eq!(translation.rejections.count, 0, "{:?}", translation.rejections.reported);
         let apps = Apps::AnyOr(AppId::new("main"), NamedKeys::default());
-        let plan = plan::plan(translation.events, &apps, &DayBounds::new(NOW_MS, std::time::Duration::ZERO)).unwrap();
+        let plan = plan::plan(translation.events, &apps, &DayBounds::new(NOW_MS, std::time::Duration::ZERO), schemas::limits::REPORTED_ERRORS).unwrap();
         prop_assert_eq!(plan.rejections.count, 0, "{:?}", plan.rejections.reported);
         prop_assert_eq!(plan.accepted, 2 * spans);
         // Only messages of the other dialect inherit threads.
