@@ -168,9 +168,9 @@ test-client-python: engine binary $(CLIENT_PYTHON)/ready
 	cd clients/python && SPINDLE_BIN=target/debug/spindle ../../$(CLIENT_PYTHON)/bin/python -m pytest
 
 # The web UI: its logic, and its pages in a real browser against the real binary.
-test-web: engine web binary
+test-web: engine web binary $(CLIENTS_CURRENT)/ready
 	cd web && npm test
-	cd web && SPINDLE_CHROMIUM=$$(browser/chromium.sh) SPINDLE_BIN=target/debug/spindle npm run test:browser
+	cd web && SPINDLE_CHROMIUM=$$(browser/chromium.sh) SPINDLE_BIN=target/debug/spindle CLIENTS_CURRENT_PYTHON=$(CURDIR)/$(CLIENTS_CURRENT)/bin/python npm run test:browser
 
 # The TypeScript client: against servers that misbehave, with the real packages it observes, and against the real binary.
 test-client-typescript: engine binary $(CLIENT_TYPESCRIPT_TOOLS)

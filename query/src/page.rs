@@ -1,7 +1,8 @@
 //! The files of the web UI, embedded in the binary.
 //!
 //! Release builds embed the files; debug builds read them from `web/dist` at each request. The UI routes by the path, so
-//! all of its paths are answered with the same file. Other paths belong to the API, whose 404 is JSON.
+//! all of its paths are answered with the same file. So is an unknown path that a browser opens, with the status 404;
+//! every other 404 is JSON.
 
 mod guard;
 
@@ -12,14 +13,14 @@ use api::ErrorResponse;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use rust_embed::RustEmbed;
 use schemas::api_error::ApiError;
 
-use guard::guarded;
+use guard::{guard, guarded};
 
 /// First segments of the UI's paths, besides the root.
 pub const PAGES: [&str; 8] = [
@@ -34,6 +35,8 @@ pub const PAGES: [&str; 8] = [
 ];
 const FAVICON: &str = "favicon.svg";
 const INDEX: &str = "index.html";
+/// First segments of paths whose 404 is JSON for browsers too.
+const NO_PAGES: [&str; 5] = ["api", "v1", "health", "metrics", "assets"];
 /// The page of the API, which needs no script.
 const DOCS: &str = "docs.html";
 /// Names of assets contain a hash of their content, so that they never change.
@@ -97,6 +100,19 @@ pub fn router_of(files: Arc<dyn Files>) -> Router {
             .route(&format!("/{page}/{{*rest}}"), get(index));
     }
     guarded(routes.with_state(files))
+}
+
+/// The UI's page for an address that does not exist, if a browser opens it.
+pub fn of_unknown_address(request: &Request) -> Option<Response> {
+    let first = request.uri().path().split('/').nth(1).unwrap_or_default();
+    let accept = request.headers().get(ACCEPT)?.to_str().ok()?;
+    let is_opened = request.method() == Method::GET && accept.contains("text/html");
+    if !is_opened || NO_PAGES.contains(&first) {
+        return None;
+    }
+    let file = Embedded.file(INDEX)?;
+    let response = file_response(file, "no-store", &HeaderMap::new());
+    Some(guard((StatusCode::NOT_FOUND, response).into_response()))
 }
 
 async fn index(State(files): State<Arc<dyn Files>>, headers: HeaderMap) -> Response {

@@ -60,7 +60,11 @@ pub(crate) fn router(running: &Running, parts: &RoutedParts<'_>) -> anyhow::Resu
     if role.queries() {
         all = all.merge(reading(running, parts)?);
     }
-    let all = all.merge(own_routes(running)).fallback(not_found);
+    let all = all.merge(own_routes(running));
+    let all = match role.queries() {
+        true => all.fallback(page_not_found),
+        false => all.fallback(not_found),
+    };
     let all = all.method_not_allowed_fallback(method_not_allowed);
     Ok(for_pages(running, all))
 }
@@ -259,6 +263,14 @@ async fn not_found(request: Request) -> Response {
         "there is nothing at {}",
         request.uri().path()
     )))
+}
+
+/// [`not_found`], as a page for browsers.
+async fn page_not_found(request: Request) -> Response {
+    match query::page::of_unknown_address(&request) {
+        Some(page) => page,
+        None => not_found(request).await,
+    }
 }
 
 async fn method_not_allowed(request: Request) -> Response {

@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { launch, Visitor } from "./browser";
@@ -66,7 +68,7 @@ describe("without any data", () => {
   it.each([
     ["/calls", "No model calls yet"],
     ["/threads", "No threads yet"],
-    ["/overview", "No runs yet: send the first event"],
+    ["/overview", "No runs yet: report the first one"],
     ["/datasets", "No saved runs"],
   ])("%s says: %s", async (path, title) => {
     const visitor = await Visitor.signedIn(browser, server);
@@ -76,16 +78,29 @@ describe("without any data", () => {
     await visitor.leave();
   });
 
-  it("says how to send the first event, and shows the run as soon as it is there", async () => {
+  it("says how to report the first run with a key made in place, and shows the run as soon as it is there", async () => {
     const visitor = await Visitor.signedIn(browser, server);
     const { page } = visitor;
     await visitor.goto("/runs");
-    await page.getByText(`${server.url}/api/report`).first().waitFor();
+    await page.getByText(`export SPINDLE_URL=${server.url}`).waitFor();
     await visitor.checkAccessibility();
     await visitor.screenshot("runs-empty");
-    const timestamp = new Date().toISOString();
-    await server.report([{ name: "first_call", type: "agent", run_id: "plain", timestamp, output: "done" }]);
-    await page.getByText("first_call").first().waitFor();
+    await page.getByRole("button", { name: "Create key" }).click();
+    const setup = page.getByText(/SPINDLE_API_KEY=sp_key_[0-9a-f]{64}/);
+    await setup.waitFor();
+    const key = /SPINDLE_API_KEY=(sp_key_[0-9a-f]+)/.exec(await setup.innerText())?.[1];
+    await page.getByRole("tab", { name: "OpenTelemetry" }).click();
+    await page.getByText(`Authorization=Bearer%20${key}`).waitFor();
+    await visitor.checkAccessibility();
+    await page.getByRole("tab", { name: "curl" }).click();
+    const program = await page.getByText("curl $SPINDLE_URL/api/report").innerText();
+    const env = { ...process.env, SPINDLE_URL: server.url, SPINDLE_API_KEY: key };
+    await promisify(execFile)("sh", ["-c", program], { env });
+    const row = page.getByRole("row").filter({ hasText: "hello" });
+    await row.waitFor();
+    // It is a model call with a cost.
+    expect(await row.innerText()).toMatch(/llm/);
+    expect(await row.innerText()).toMatch(/\$0\.0000/);
     await visitor.leave();
   });
 });
@@ -105,6 +120,37 @@ describe("hostile payloads", () => {
       await visitor.checkAccessibility();
       await visitor.screenshot(`hostile-phone${path.split("?")[0]?.replaceAll("/", "-")}`);
     }
+    await visitor.leave();
+  });
+});
+
+describe("an address that does not exist", () => {
+  it("is a page for people and JSON for programs", async () => {
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    const answer = await page.goto("/setings/keys");
+    expect(answer?.status()).toBe(404);
+    await page.getByRole("heading", { name: "Page not found" }).waitFor();
+    const other = await visitor.context.request.get("/setings/keys");
+    expect(other.status()).toBe(404);
+    expect((await other.json()).error).toBe("not_found");
+    await visitor.leave();
+  });
+});
+
+describe("a server that does not answer", () => {
+  it("is said after some seconds, and asked again", async () => {
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    let isHanging = true;
+    // Never answered while it hangs.
+    await page.route(/\/api\/thread\/?\?/, (route) => (isHanging ? undefined : route.continue()));
+    await visitor.goto("/threads");
+    await page.getByText("the server has not answered for 5 seconds").waitFor();
+    await visitor.checkAccessibility();
+    isHanging = false;
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("link", { name: "gnp.exe" }).first().waitFor();
     await visitor.leave();
   });
 });

@@ -278,7 +278,7 @@ describe("secrets", () => {
   it("of a key are shown once, and revoking is for ever", async () => {
     await admin.goto("/operations/keys");
     await page.getByLabel("Name").fill("of a test");
-    await button("Create the key").click();
+    await button("Create key").click();
     await dialog().getByText("never shown again").waitFor();
     await admin.checkAccessibility();
     const secret = (await dialog().locator("code").textContent()) ?? "";

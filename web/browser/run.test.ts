@@ -30,6 +30,7 @@ const TRACE: Event[] = [
   {
     ...base,
     name: "weather_error",
+    metadata: { retries: 3 },
     type: "tool",
     run_id: "weather",
     parent_run_id: "trip",
@@ -134,7 +135,20 @@ describe("a trace", () => {
     await page.reload();
     await panel.getByText("no answer within 30 s").waitFor();
     expect(await page.getByLabel("Errors only").isChecked()).toBe(true);
-    await page.getByRole("button", { name: "Whole time" }).click();
+    // Escape leaves the zoom first.
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Whole time" }).waitFor({ state: "detached" });
+    expect(new URL(page.url()).pathname).toContain("/runs/");
+
+    // What a span says beside its messages.
+    await panel.getByRole("tab", { name: /^Attributes/ }).click();
+    await panel.getByText("retries").waitFor();
+    await visitor.checkAccessibility();
+    await panel.getByRole("tab", { name: /^Events/ }).click();
+    await panel.getByText("weather_error").waitFor();
+    await panel.getByRole("tab", { name: "Raw" }).click();
+    await panel.getByRole("region", { name: "Run" }).getByText("run_id", { exact: true }).waitFor();
+    await panel.getByRole("tab", { name: "Messages" }).click();
 
     await page.getByLabel("Errors only").uncheck();
     await page.getByLabel("Find spans by text").fill("open");

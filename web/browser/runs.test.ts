@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -278,23 +279,42 @@ describe("the list of runs", () => {
   });
 });
 
-describe("the programs for the first event", () => {
+describe("the programs for the first run", () => {
   const folder = mkdtempSync(join(tmpdir(), "spindle-first-"));
+  const repository = fileURLToPath(new URL("../..", import.meta.url));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+  beforeAll(async () => {
+    // What `npm install` of the package leaves; its own suite checks types and builds the package.
+    const library = join(folder, "node_modules/@spindle/client");
+    const compiler = join(repository, "web/node_modules/typescript/bin/tsc");
+    const project = join(repository, "clients/typescript/tsconfig.build.json");
+    const types = join(repository, "web/node_modules/@types");
+    const flags = ["--noCheck", "--declaration", "false", "--typeRoots", types, "--outDir", join(library, "dist")];
+    await promisify(execFile)(process.execPath, [compiler, "-p", project, ...flags]);
+    writeFileSync(join(library, "package.json"), JSON.stringify({ type: "module", main: "dist/index.js" }));
+  });
+
   it.each([
-    ["curl", "sh"],
     ["python", "python3"],
     ["typescript", process.execPath],
-  ])("report a run as they are: %s", async (id, program) => {
-    const text = snippets(server.url).find((snippet) => snippet.id === id)?.text ?? "";
+    ["opentelemetry", process.env.CLIENTS_CURRENT_PYTHON ?? "python3"],
+    ["curl", "sh"],
+  ])("report a model call as they are: %s", async (id, program) => {
+    const snippet = snippets(server.url, server.key).find((one) => one.id === id);
     const file = join(folder, `${id}.mjs`);
-    writeFileSync(file, text);
-    const before = (await server.api("/api/run?name=llm_call")).data.length;
-    const env = { ...process.env, SPINDLE_API_KEY: server.key };
-    const { stdout } = await promisify(execFile)(program, [file], { env });
-    expect(stdout).toContain('"accepted":1');
-    await until("its run", async () => (await server.api("/api/run?name=llm_call")).data.length > before);
+    writeFileSync(file, snippet?.program ?? "");
+    const exported = [...(snippet?.setup ?? "").matchAll(/^export (\w+)=("?)(.*)\2$/gm)];
+    const env = {
+      ...process.env,
+      PYTHONPATH: join(repository, "clients/python/src"),
+      ...Object.fromEntries(exported.map(([, name, , value]) => [name, value])),
+    };
+    const calls = async () => (await server.api("/api/run?type=llm&model=gpt-4o-mini&q=Say+hello")).data;
+    const before = (await calls()).length;
+    await promisify(execFile)(program, [file], { env });
+    await until("its run", async () => (await calls()).length > before);
+    expect((await calls())[0]).toMatchObject({ prompt_tokens: 9, completion_tokens: 3, cost: 0.00000315 });
   });
 });
 

@@ -16,20 +16,23 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Adds the headers to all responses of these routes.
 pub(super) fn guarded(routes: Router) -> Router {
-    routes.layer(map_response(|mut response: Response| async move {
-        let headers = response.headers_mut();
-        for (name, value) in [
-            (CONTENT_SECURITY_POLICY, POLICY),
-            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (REFERRER_POLICY, "no-referrer"),
-            (OPENER_POLICY, "same-origin"),
-            (
-                PERMISSIONS_POLICY,
-                "camera=(), microphone=(), geolocation=()",
-            ),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        response
-    }))
+    routes.layer(map_response(|response| async move { guard(response) }))
+}
+
+/// Adds the headers.
+pub(super) fn guard(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (OPENER_POLICY, "same-origin"),
+        (
+            PERMISSIONS_POLICY,
+            "camera=(), microphone=(), geolocation=()",
+        ),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
 }

@@ -105,6 +105,37 @@ async fn every_address_of_the_page_is_the_page_and_no_other_is() {
     );
 }
 
+#[test]
+fn an_unknown_address_is_a_page_for_browsers_only() {
+    let asked = |method: &str, path: &str, accept: Option<&str>| {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(accept) = accept {
+            request = request.header("accept", accept);
+        }
+        query::page::of_unknown_address(&request.body(Body::empty()).unwrap())
+    };
+    const BROWSER: &str = "text/html,application/xhtml+xml,*/*;q=0.8";
+    for path in [
+        "/api/runs",
+        "/v1/nothing",
+        "/assets/a.js",
+        "/health/x",
+        "/metrics/x",
+    ] {
+        assert!(asked("GET", path, Some(BROWSER)).is_none(), "{path}");
+    }
+    assert!(asked("POST", "/setings", Some(BROWSER)).is_none());
+    assert!(asked("GET", "/setings", Some("application/json")).is_none());
+    assert!(asked("GET", "/setings", None).is_none());
+    // Tests may run before the UI is built.
+    if let Some(page) = asked("GET", "/setings", Some(BROWSER)) {
+        assert_eq!(page.status(), StatusCode::NOT_FOUND);
+        assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+        assert_eq!(page.headers()["cache-control"], "no-store");
+        assert!(page.headers().contains_key("content-security-policy"));
+    }
+}
+
 #[tokio::test]
 async fn assets_are_kept_for_ever_and_those_of_an_older_page_are_missing() {
     let router = router_of(Arc::new(BUILT));

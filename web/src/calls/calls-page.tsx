@@ -131,7 +131,7 @@ function NoCalls() {
   return (
     <Empty title="No model calls yet">
       <p className="soft">
-        Runs of type <code>llm</code> appear here. The page “Runs” shows how to send the first event.
+        Runs of type <code>llm</code> appear here. The page “Runs” shows how to report the first one.
       </p>
     </Empty>
   );

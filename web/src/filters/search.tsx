@@ -30,7 +30,8 @@ export function Search({ view }: { view: RunView }) {
         ref={field}
         type="search"
         dir="auto"
-        placeholder="Name, error, input or output   /"
+        placeholder="Name, error, beginning of input or output   /"
+        title="Search covers names, errors and the first 160 characters of input and output"
         autoComplete="off"
         spellCheck={false}
         value={draft.text}

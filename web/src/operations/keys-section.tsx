@@ -10,6 +10,7 @@ import { Empty, Failure, Loading } from "../parts/notice";
 import { useProject, useProjects } from "../shell/project";
 import styles from "./operations.module.css";
 import { SecretDialog } from "./secret-dialog";
+import { useCreateKey } from "./use-create-key";
 import { WideTable } from "./wide-table";
 
 type Key = Shapes["Key"];
@@ -73,7 +74,6 @@ export function KeysSection() {
 }
 
 function NewKey() {
-  const client = useQueryClient();
   const projects = useProjects(useSession().data);
   const chosen = useProject();
   const [made, setMade] = useState<Shapes["MadeKey"]>();
@@ -81,20 +81,11 @@ function NewKey() {
   const [project, setProject] = useState<string>();
   const [scopes, setScopes] = useState<Scope[]>(["report", "read"]);
   const belongs = project ?? chosen ?? projects[0] ?? "default";
-  const make = useMutation({
-    mutationFn: () => ask(api.POST("/api/internal/keys", { body: { project_id: belongs, name, scopes } })),
-    // The answer holds the secret: nothing but the dialog keeps it.
-    gcTime: 0,
+  const create = useCreateKey((key) => {
+    setMade(key);
+    setName("");
   });
-  const submit = () =>
-    make.mutate(undefined, {
-      onSuccess: (answer) => {
-        setMade(answer);
-        setName("");
-        make.reset();
-        client.invalidateQueries({ queryKey: ["keys"] });
-      },
-    });
+  const submit = () => create.submit({ project_id: belongs, name, scopes });
   return (
     <form
       className="card stack"
@@ -133,11 +124,11 @@ function NewKey() {
             </label>
           ))}
         </fieldset>
-        <button type="submit" className="primary" disabled={make.isPending || scopes.length === 0}>
-          {make.isPending ? "Creating…" : "Create the key"}
+        <button type="submit" className="primary" disabled={create.isPending || scopes.length === 0}>
+          {create.isPending ? "Creating…" : "Create key"}
         </button>
       </div>
-      {make.isError && <Failure error={make.error} again={submit} />}
+      {create.error && <Failure error={create.error} again={submit} />}
       {made && (
         <SecretDialog
           what={`the key ${made.name || made.id}`}

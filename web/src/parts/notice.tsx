@@ -1,16 +1,50 @@
 /** Notices instead of content: it loads, it failed, there is none. */
 
-import type { ReactNode } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, useEffect, useState } from "react";
 import { ApiFault } from "../api/client";
 
-/** Something is on its way. */
+/** After this time a page says that the server does not answer. */
+const SLOW_MS = 5_000;
+
+/** Something is on its way. After some seconds it says so, and offers to ask again. */
 export function Loading({ what }: { what: string }) {
+  const client = useQueryClient();
+  const [isSlow, setSlow] = useState(false);
+  useEffect(() => {
+    if (isSlow) return;
+    const timer = setTimeout(() => setSlow(true), SLOW_MS);
+    return () => clearTimeout(timer);
+  }, [isSlow]);
+  const again = async () => {
+    setSlow(false);
+    // Without an answer so far, a request is only repeated once it is given up.
+    await client.cancelQueries(PENDING, { silent: true });
+    await client.refetchQueries(PENDING);
+  };
+  if (!isSlow) {
+    return (
+      <p className="soft pulse" role="status" style={{ padding: 20 }}>
+        Loading {what}…
+      </p>
+    );
+  }
   return (
-    <p className="soft pulse" role="status" style={{ padding: 20 }}>
-      Loading {what}…
-    </p>
+    <div className="notice row" role="status">
+      <span className="grow">
+        Still loading {what}: the server has not answered for {SLOW_MS / 1000} seconds.
+      </span>
+      <button type="button" onClick={again}>
+        Try again
+      </button>
+    </div>
   );
 }
+
+const PENDING = {
+  type: "active",
+  predicate: (query: { state: { status: string } }) => query.state.status === "pending",
+} as const;
 
 /** Something failed, in the server's own words, and how to try again. */
 export function Failure({ error, again }: { error: unknown; again?: () => void }) {

@@ -21,6 +21,11 @@ describe("pieces of a text", () => {
     expect(piecesOf("", 100, 3)).toEqual([]);
   });
 
+  it("are not short because a line ended long before", () => {
+    const text = `${"a".repeat(13)}\n${"b".repeat(577_802)}`;
+    expect(piecesOf(text, 300, 1)[0]).toHaveLength(300);
+  });
+
   it("of a megabyte are cut at once", () => {
     const text = "x".repeat(1_048_576);
     const began = performance.now();

@@ -7,8 +7,9 @@ export const FIRST_CHARS = 4_000;
 export const COMPACT_CHARS = 600;
 /** Characters that come with each "show more". */
 export const STEP_CHARS = 40_000;
-/** How far before a cut a line's end is looked for. */
+/** How far before a cut a line's end is looked for: at most this, and at most a quarter of the piece. */
 const LINE_CHARS = 400;
+const LINE_PART = 4;
 
 /**
  * Cuts a text into pieces: the first of at most `first` characters, the others of at most [`STEP_CHARS`]. Joined they are
@@ -28,7 +29,8 @@ export function piecesOf(text: string, first: number, pieces: number): string[] 
 function cutBefore(text: string, start: number, limit: number): number {
   if (limit >= text.length) return text.length;
   const line = text.lastIndexOf("\n", limit - 1) + 1;
-  if (line > start && limit - line <= LINE_CHARS) return line;
+  const near = Math.min(LINE_CHARS, (limit - start) / LINE_PART);
+  if (line > start && limit - line <= near) return line;
   const code = text.charCodeAt(limit - 1);
   const isPair = code >= 0xd800 && code <= 0xdbff;
   return isPair && limit - 1 > start ? limit - 1 : isPair ? limit + 1 : limit;

@@ -12,16 +12,32 @@ export type Fact = [name: string, value: ReactNode];
 export function Facts({ facts, isNarrow = false }: { facts: Fact[]; isNarrow?: boolean }) {
   return (
     <dl className={isNarrow ? styles.factsNarrow : styles.facts}>
-      {facts
-        .filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false)
-        .map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
+      {facts.filter(isGiven).map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
     </dl>
   );
+}
+
+/** A few facts in one line; the name of each is its tooltip, and read out. */
+export function FactLine({ facts }: { facts: Fact[] }) {
+  return (
+    <ul className={styles.factLine}>
+      {facts.filter(isGiven).map(([name, value]) => (
+        <li key={name} title={name}>
+          <span className="unseen">{name}: </span>
+          {value}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function isGiven([, value]: Fact): boolean {
+  return value !== null && value !== undefined && value !== "" && value !== false;
 }
 
 /** Reported text, truncated and with its own direction. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Shapes } from "../api/client";
-import { costSaid, pricesSaid, speedSaid, tokensSaid } from "./figures";
+import { costSaid, pricesSaid, speedSaid, tokensSaid, tokensShort } from "./figures";
 
 const usage: Shapes["UsageByKind"] = {
   input: 20,
@@ -16,6 +16,15 @@ const usage: Shapes["UsageByKind"] = {
 };
 
 describe("tokens", () => {
+  it("are a few characters where there is little room", () => {
+    expect(tokensShort({ prompt_tokens: 5054, completion_tokens: 1036, cached_tokens: 653 })).toBe(
+      "5,054→1,036 (653 cached)",
+    );
+    expect(tokensShort({ prompt_tokens: 5054, completion_tokens: null })).toBe("5,054→?");
+    expect(tokensShort({ total_tokens: 7 })).toBe("7 tokens");
+    expect(tokensShort({})).toBeUndefined();
+  });
+
   it("name each kind that a call has", () => {
     expect(tokensSaid({ prompt_tokens: 8920, completion_tokens: 11, usage })).toBe(
       "8,920 prompt (8,000 cached, 900 cache written) + 11 completion",

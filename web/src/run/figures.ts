@@ -71,6 +71,17 @@ export function tokensSaid(run: Tokens): string | undefined {
   return total_tokens == null ? undefined : `${count(total_tokens)}`;
 }
 
+/** Its own tokens in a few characters, `5,054→1,036 (653 cached)`; nothing where none are known. */
+export function tokensShort(run: Tokens): string | undefined {
+  const { prompt_tokens, completion_tokens, total_tokens, cached_tokens } = run;
+  if (prompt_tokens == null && completion_tokens == null) {
+    return total_tokens == null ? undefined : `${count(total_tokens)} tokens`;
+  }
+  const number = (tokens: number | null | undefined) => (tokens == null ? "?" : count(tokens));
+  const cached = cached_tokens ? ` (${count(cached_tokens)} cached)` : "";
+  return `${number(prompt_tokens)}→${number(completion_tokens)}${cached}`;
+}
+
 function partsSaid(usage: Partial<Shapes["UsageByKind"]>, kinds: (keyof Shapes["UsageByKind"])[]): string {
   const said = kinds.filter((kind) => usage[kind]).map((kind) => `${count(usage[kind])} ${KINDS[kind]}`);
   return said.length > 0 ? ` (${said.join(", ")})` : "";

@@ -11,6 +11,7 @@ import { Tabs } from "../parts/tabs";
 import { Payload } from "../payload/payload";
 import type { View } from "../payload/shape";
 import { nameIn, runLink } from "../runs/run-link";
+import { Attributes } from "./attributes";
 import { Said } from "./facts";
 import { withoutInternal } from "./internal-spans";
 import styles from "./run.module.css";
@@ -81,11 +82,13 @@ function OneRun({ name }: { name: Name }) {
   );
 }
 
-/** Esc leads to where one came from, or to the list. */
+/** Esc leaves the zoom; without one it leads to where one came from, or to the list. */
 function useWayBack(projectId: string | null) {
   const navigate = useNavigate();
+  const { params, setView } = useView();
   useKeys({
     Escape: () => {
+      if (params.has("zoom")) return setView({ zoom: undefined });
       const before = (window.history.state as { idx?: number } | null)?.idx ?? 0;
       if (before > 0) navigate(-1);
       else navigate(projectId ? `/runs?project_id=${encodeURIComponent(projectId)}` : "/runs");
@@ -129,7 +132,6 @@ function Found({ name, run, marks }: FoundProps) {
     >
       {run.also_in_apps && run.also_in_apps.length > 0 && <OtherApps run={run} projectId={projectId} />}
       <RunHead run={run} projectId={projectId} marks={marks} />
-      {run.error && tab !== "trace" && <RunErrorNotice error={run.error} />}
       <Tabs
         label="Parts of the run"
         tabs={tabs.map((one) => ({ id: one, label: titles[one] }))}
@@ -144,6 +146,8 @@ function Found({ name, run, marks }: FoundProps) {
           )
         }
       >
+        {/* Inside of the panel: the tabs stay where they are. */}
+        {run.error && tab !== "trace" && <RunErrorNotice error={run.error} />}
         {tab === "trace" && <Trace trace={trace} run={run} projectId={projectId} />}
         {tab === "payload" && (
           <div className={styles.twoSides}>
@@ -153,6 +157,11 @@ function Found({ name, run, marks }: FoundProps) {
             <div className="card">
               <Payload value={run.output} label="Output" view={view} onView={choose} />
             </div>
+          </div>
+        )}
+        {tab === "payload" && run.input == null && run.output == null && (
+          <div className="card">
+            <Attributes run={run} projectId={projectId} />
           </div>
         )}
         {tab === "calls" && <RunCalls run={run} projectId={projectId} />}

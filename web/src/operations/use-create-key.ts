@@ -1,0 +1,24 @@
+/** Creates API keys. The answer holds the secret: nothing but the caller keeps it. */
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, ask, type Shapes } from "../api/client";
+
+type NewKey = { project_id: string; name: string; scopes: Shapes["Scope"][] };
+
+/** The request; `onCreated` gets the key, once. */
+export function useCreateKey(onCreated: (key: Shapes["MadeKey"]) => void) {
+  const client = useQueryClient();
+  const create = useMutation({
+    mutationFn: (body: NewKey) => ask(api.POST("/api/internal/keys", { body })),
+    gcTime: 0,
+  });
+  const submit = (body: NewKey) =>
+    create.mutate(body, {
+      onSuccess: (key) => {
+        onCreated(key);
+        create.reset();
+        client.invalidateQueries({ queryKey: ["keys"] });
+      },
+    });
+  return { submit, isPending: create.isPending, error: create.error };
+}
