@@ -10,15 +10,16 @@ use crate::client::Store;
 use crate::error::StoreError;
 use crate::reads::current::{Current, Layout, Scope};
 
-/// Facets read concurrently: each may use two threads and much memory on the server.
+/// Passes over the runs at a time: each may use two threads and much memory on the server.
 const AT_ONCE: usize = 2;
 
-/// A field with facets: its name as a filter, the column, the counted expression, and the filter without it.
+/// A field with facets: its name as a filter and in the table, and the filter without it.
 #[derive(Clone, Copy)]
 struct Field {
     name: &'static str,
     column: &'static str,
-    value: &'static str,
+    /// Whether the column is a list, of which each value counts.
+    is_list: bool,
     leave_out: fn(&mut RunFilter),
 }
 
@@ -32,7 +33,7 @@ const FIELDS: [Field; 8] = [
     Field {
         name: "tags",
         column: "tags",
-        value: "arrayJoin(tags)",
+        is_list: true,
         leave_out: |filter| filter.tags.clear(),
     },
     field("user_email", "user_email", |filter| {
@@ -44,13 +45,42 @@ const fn field(name: &'static str, column: &'static str, leave_out: fn(&mut RunF
     Field {
         name,
         column,
-        value: column,
+        is_list: false,
         leave_out,
     }
 }
 
+/// Fields whose values are counted in one pass, because they have the same filter.
+struct Pass {
+    filter: RunFilter,
+    fields: Vec<Field>,
+}
+
+/// As few passes as there are filters. A list multiplies the rows, so it has a pass of its own.
+fn passes(filter: &RunFilter) -> Vec<Pass> {
+    let mut passes: Vec<Pass> = Vec::new();
+    for field in FIELDS {
+        let mut filter = filter.clone();
+        (field.leave_out)(&mut filter);
+        let same = passes.iter_mut().find(|pass| {
+            let is_list = field.is_list || pass.fields.iter().any(|field| field.is_list);
+            !is_list && pass.filter == filter
+        });
+        match same {
+            Some(pass) => pass.fields.push(field),
+            None => passes.push(Pass {
+                filter,
+                fields: vec![field],
+            }),
+        }
+    }
+    passes
+}
+
 #[derive(Row, Deserialize)]
 struct Counted {
+    /// Index of the field in the pass.
+    field: u8,
     value: String,
     count: u64,
 }
@@ -62,11 +92,15 @@ impl Store {
         let limit = self.config().query_timeout;
         let all = async {
             let layout = self.layout(scope.filter).await?;
-            stream::iter(FIELDS)
-                .map(|field| self.facet(&layout, scope, field))
+            let passes = stream::iter(passes(scope.filter));
+            let mut found: Vec<(&'static str, Facet)> = passes
+                .map(|pass| self.facets_of(&layout, scope, pass))
                 .buffered(AT_ONCE)
-                .try_collect()
-                .await
+                .try_concat()
+                .await?;
+            let place = |name| FIELDS.iter().position(|field| field.name == name);
+            found.sort_by_key(|(name, _)| place(*name));
+            Ok(found)
         };
         match tokio::time::timeout(limit, all).await {
             Ok(found) => found,
@@ -74,37 +108,67 @@ impl Store {
         }
     }
 
-    async fn facet(
+    /// The facets of one pass. Merging replaced rows takes most of its time, so one pass over seven columns takes little
+    /// longer than over one.
+    async fn facets_of(
         &self,
         layout: &Layout,
         scope: Scope<'_>,
-        field: Field,
-    ) -> Result<(&'static str, Facet), StoreError> {
-        let mut filter = scope.filter.clone();
-        (field.leave_out)(&mut filter);
-        let current = Current::of(
-            layout,
-            Scope {
-                filter: &filter,
-                ..scope
+        pass: Pass,
+    ) -> Result<Vec<(&'static str, Facet)>, StoreError> {
+        let filter = &pass.filter;
+        let current = Current::of(layout, Scope { filter, ..scope });
+        let columns = |of: fn(&Field) -> String, between: &str| -> String {
+            let columns: Vec<String> = pass.fields.iter().map(of).collect();
+            columns.join(between)
+        };
+        let rows = current.rows(&columns(|field| field.column.to_owned(), ", "), None);
+        let values = columns(
+            |field| match field.is_list {
+                true => format!("arrayJoin({}) AS value_of_{}", field.column, field.name),
+                false => format!("{} AS value_of_{}", field.column, field.name),
             },
+            ", ",
         );
-        let sql = format!(
-            "SELECT toString({}) AS v, count() AS n FROM {} GROUP BY v HAVING v != '' ORDER BY n DESC, v LIMIT {}",
-            field.value,
-            current.rows(field.column, None),
-            FACET_VALUES_MAX + 1
-        );
-        let rows: Vec<Counted> = current.query(self, &sql).rows().await?;
-        let truncated = rows.len() > FACET_VALUES_MAX;
-        let values = rows
-            .into_iter()
-            .take(FACET_VALUES_MAX)
-            .map(|row| FacetValue {
-                value: row.value,
-                count: row.count,
-            })
+        let numbers: Vec<String> = (0..pass.fields.len())
+            .zip(&pass.fields)
+            .map(|(number, field)| format!("grouping(value_of_{}) = 0, {number}", field.name))
             .collect();
-        Ok((field.name, Facet { values, truncated }))
+        let sql = format!(
+            "SELECT toUInt8(multiIf({numbers}, 255)) AS field, multiIf({texts}, '') AS value, count() AS runs \
+             FROM (SELECT {values} FROM {rows}) GROUP BY GROUPING SETS ({sets}) HAVING value != '' \
+             ORDER BY field, runs DESC, value LIMIT {most} BY field",
+            numbers = numbers.join(", "),
+            texts = columns(
+                |field| format!(
+                    "grouping(value_of_{0}) = 0, toString(value_of_{0})",
+                    field.name
+                ),
+                ", "
+            ),
+            sets = columns(|field| format!("(value_of_{})", field.name), ", "),
+            most = FACET_VALUES_MAX + 1,
+        );
+        let mut found: Vec<(&'static str, Facet)> = pass
+            .fields
+            .iter()
+            .map(|field| (field.name, Facet::default()))
+            .collect();
+        let rows: Vec<Counted> = current.query(self, &sql).rows().await?;
+        for Counted {
+            field,
+            value,
+            count,
+        } in rows
+        {
+            let Some((_, facet)) = found.get_mut(usize::from(field)) else {
+                continue;
+            };
+            match facet.values.len() < FACET_VALUES_MAX {
+                true => facet.values.push(FacetValue { value, count }),
+                false => facet.truncated = true,
+            }
+        }
+        Ok(found)
     }
 }
