@@ -86,9 +86,33 @@ describe("the overview", () => {
     }
     const tile = page.getByRole("region", { name: "Totals of all runs" });
     const { totals } = await usage("agents");
-    await tile.getByText("Runs").first().waitFor();
+    await page.locator('[aria-label="Totals of all runs"][aria-busy="false"]').waitFor();
     expect(await tile.locator("dd").first().textContent()).toBe(String(totals.runs));
     expect(await tile.textContent()).toContain(`$${totals.cost.toFixed(2)}`.slice(0, 4));
+    await visitor.leave();
+  });
+
+  it("keeps everything in its place while figures come", async () => {
+    const visitor = await Visitor.signedIn(browser, server);
+    const { page } = visitor;
+    await page.addInitScript(() => {
+      const shifts: number[] = [];
+      Object.assign(window, { shifts });
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) shifts.push((entry as unknown as { value: number }).value);
+      }).observe({ type: "layout-shift", buffered: true });
+    });
+    // Slower than any animation frame, so that what is missing is drawn as missing.
+    await page.route(/\/api\/analytics\//, async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      await route.continue();
+    });
+    await visitor.goto("/overview?by=agent");
+    await page.locator(".u-over").last().waitFor();
+    await page.getByRole("region", { name: "Table by agent" }).waitFor();
+    await page.waitForLoadState("networkidle");
+    const shifts: number[] = await page.evaluate("window.shifts");
+    expect(shifts.reduce((sum, shift) => sum + shift, 0)).toBeLessThan(0.1);
     await visitor.leave();
   });
 

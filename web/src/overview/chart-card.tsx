@@ -67,6 +67,15 @@ export function ChartCard({ measure, prepared, off, onDraw }: Props) {
   );
 }
 
+/** Takes the place of a chart until its figures are known, so that nothing moves when they come. */
+export function ChartPlaceholder({ measure }: { measure: Measure }) {
+  return (
+    <div className={`card ${styles.card} ${styles.placeholder}`}>
+      <h2>{measure.title}</h2>
+    </div>
+  );
+}
+
 /** What the picture shows in a sentence. */
 function summary(plot: Plot, measure: Measure): string {
   const [first, last] = [plot.starts[0], plot.starts.at(-1)];

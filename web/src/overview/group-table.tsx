@@ -11,8 +11,8 @@ import { Swatch } from "./swatch";
 const HEADS: { id: SortColumn; title: string; full?: string }[] = [
   { id: "runs", title: "Runs" },
   { id: "calls", title: "Calls", full: "Model calls" },
-  { id: "cost", title: "Cost" },
-  { id: "tokens", title: "Tokens" },
+  { id: "cost", title: "Own cost", full: "Of the runs themselves, without their children" },
+  { id: "tokens", title: "Own tokens", full: "Of the runs themselves, without their children" },
   { id: "p50", title: "p50", full: "Median latency" },
   { id: "p95", title: "p95", full: "Latency, 95th percentile" },
   { id: "errors", title: "Errors" },

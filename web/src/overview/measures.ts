@@ -47,7 +47,7 @@ const CLOCK = [
 export const MEASURES: Measure[] = [
   {
     id: "cost",
-    title: "Cost",
+    title: "Own cost",
     unit: "USD",
     isSum: true,
     value: (figures) => figures?.cost ?? 0,

@@ -7,7 +7,7 @@ import { useRunFilter } from "../filters/use-filter";
 import { Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
 import { AppClient } from "./app-client";
-import { ChartCard } from "./chart-card";
+import { ChartCard, ChartPlaceholder } from "./chart-card";
 import { ErrorReasons } from "./error-reasons";
 import { GroupTable } from "./group-table";
 import { Legend } from "./legend";
@@ -50,6 +50,7 @@ export default function OverviewPage() {
   const totals = by === "model" ? all.data?.totals : usage.data?.totals;
 
   const isEmpty = totals?.runs === 0;
+  const charted = MEASURES.filter((measure) => by !== "model" || measure.id !== "runs");
   const prepared = useMemo(
     () => (usage.data?.interval ? prepare(usage.data, by, usage.data.interval, span) : undefined),
     [usage.data, by, span],
@@ -94,11 +95,22 @@ export default function OverviewPage() {
         onReset={() => setTimes(undefined, undefined)}
       />
       <FilterBar view={{ ...view, query, range: undefined }} hasTime={false} fault={usage.error} />
-      {totals && (
+      {!usage.isError && (
         <Tiles now={totals} earlier={past.isPlaceholderData ? undefined : past.data?.totals} before={earlier} />
       )}
       {filter.app_id && <AppClient query={query} />}
-      {usage.isPending && <Loading what="figures" />}
+      {usage.isPending && (
+        <div className={styles.above}>
+          <Loading what="figures" />
+        </div>
+      )}
+      {usage.isPending && interval && (
+        <div className={styles.charts} aria-hidden="true">
+          {charted.map((measure) => (
+            <ChartPlaceholder key={measure.id} measure={measure} />
+          ))}
+        </div>
+      )}
       {usage.isError && <Failure error={usage.error} again={() => usage.refetch()} />}
       {all.isError && <Failure error={all.error} again={() => all.refetch()} />}
       {!interval && (
@@ -107,7 +119,7 @@ export default function OverviewPage() {
       {isEmpty && <NoFigures view={view} />}
       {!isEmpty && prepared && usage.data && (
         <>
-          <div className="stack" style={{ gap: 6 }}>
+          <div className={`stack ${styles.above}`}>
             <Legend groups={prepared.groups} off={off} onToggle={toggle} />
             <p className="soft small" style={{ margin: 0 }}>
               {by === "model" && "Charts by model cover model calls only. "}
@@ -116,7 +128,7 @@ export default function OverviewPage() {
             </p>
           </div>
           <div className={styles.charts} aria-busy={usage.isPlaceholderData}>
-            {MEASURES.filter((measure) => by !== "model" || measure.id !== "runs").map((measure) => (
+            {charted.map((measure) => (
               <ChartCard key={measure.id} measure={measure} prepared={prepared} off={off} onDraw={draw} />
             ))}
           </div>

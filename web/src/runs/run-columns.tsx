@@ -69,16 +69,16 @@ export const RUN_COLUMNS: readonly Column<Run>[] = [
   },
   {
     id: "tokens",
-    title: "Tokens",
-    width: "88px",
+    title: "Total tokens",
+    width: "104px",
     sort: "-total_tokens",
     isNumber: true,
     cell: (run) => count(run.total_tokens_with_children),
   },
   {
     id: "cost",
-    title: "Cost",
-    width: "98px",
+    title: "Total cost",
+    width: "104px",
     sort: "-total_cost",
     isNumber: true,
     cell: (run) =>
