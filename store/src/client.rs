@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod config;
+mod http;
 pub(crate) mod process_state;
 pub(crate) mod query;
 pub(crate) mod replicas;
@@ -85,9 +86,11 @@ impl Store {
                 Some(Replicas::new(urls.map(String::as_str), metrics.clone())?)
             }
         };
-        let client = replicas.as_ref().map(replicas::client);
+        let client = match &replicas {
+            Some(replicas) => replicas::client(replicas),
+            None => http::client(http::connector()),
+        };
         let mut client = client
-            .unwrap_or_default()
             .with_url(&config.url)
             .with_user(&config.user)
             .with_database(name)

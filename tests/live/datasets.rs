@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use futures::StreamExt;
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
 use reqwest::{Method, Response, StatusCode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -109,10 +112,30 @@ async fn open(server: &Server, path: &str) -> Option<Response> {
     (answer.status() == StatusCode::OK).then_some(answer)
 }
 
+/// Opens it on a connection of its own that takes little more than what is read: the kernel may otherwise take the whole
+/// answer before a byte of it is read.
+async fn open_slowly(server: &Server, path: &str) -> hyper::Response<hyper::body::Incoming> {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let stream = socket.connect(address.parse().unwrap()).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let request = hyper::Request::get(path)
+        .header("host", address)
+        .header("authorization", format!("Bearer {}", server.key))
+        .body(Empty::<Bytes>::new())
+        .unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    answer
+}
+
 /// Reads until the end or a fault: whole lines only, and whether the end was clean.
-async fn lines(answer: Response) -> (Vec<Value>, bool) {
+async fn lines<E>(mut body: impl Stream<Item = Result<Bytes, E>> + Unpin) -> (Vec<Value>, bool) {
     let (mut bytes, mut is_whole) = (Vec::new(), true);
-    let mut body = answer.bytes_stream();
     while let Some(piece) = body.next().await {
         match piece {
             Ok(piece) => bytes.extend_from_slice(&piece),
@@ -130,7 +153,7 @@ async fn lines(answer: Response) -> (Vec<Value>, bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_download_during_which_the_engine_is_killed_is_seen_to_be_cut_and_goes_on_r1() {
-    const RUNS: usize = 30_000;
+    const RUNS: usize = 40_000;
     let setup = Setup::new();
     let server = setup.start_ready().await;
     let names: Vec<String> = (0..RUNS).map(|n| format!("run-{n:05}")).collect();
@@ -153,9 +176,9 @@ async fn a_download_during_which_the_engine_is_killed_is_seen_to_be_cut_and_goes
         .await;
     let path = "/api/run/export?app_id=cut";
     // The export waits for its reader: the engine dies while most of the runs are still in the tables.
-    let answer = open(&server, path).await.unwrap();
+    let answer = open_slowly(&server, path).await;
     kill(server.engine_pid().unwrap(), Signal::KILL);
-    let (mut runs, is_whole) = lines(answer).await;
+    let (mut runs, is_whole) = lines(answer.into_data_stream()).await;
     assert!(!is_whole && runs.len() < RUNS, "{} runs came", runs.len());
     server.ready().await;
     let rest = async || {
@@ -166,7 +189,10 @@ async fn a_download_during_which_the_engine_is_killed_is_seen_to_be_cut_and_goes
             text("app_id"),
             text("run_id")
         );
-        let (rest, is_whole) = lines(open(&server, &format!("{path}{after}")).await?).await;
+        let (rest, is_whole) = {
+            let answer = open(&server, &format!("{path}{after}")).await?;
+            lines(answer.bytes_stream()).await
+        };
         is_whole.then_some(rest)
     };
     let rest = server.until("the rest came", VISIBLE_WITHIN, rest).await;

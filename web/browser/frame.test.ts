@@ -98,6 +98,12 @@ describe("without any data", () => {
     await promisify(execFile)("sh", ["-c", program], { env });
     const row = page.getByRole("row").filter({ hasText: "hello" });
     await row.waitFor();
+    await page.getByRole("status").getByText("1 run", { exact: true }).waitFor();
+    // The key stays until it is dismissed.
+    await page.getByText(`${key}`).waitFor();
+    await visitor.checkAccessibility();
+    await page.getByRole("button", { name: "Dismiss" }).click();
+    await page.getByText(`${key}`).waitFor({ state: "detached" });
     // It is a model call with a cost.
     expect(await row.innerText()).toMatch(/llm/);
     expect(await row.innerText()).toMatch(/\$0\.0000/);
@@ -146,7 +152,7 @@ describe("a server that does not answer", () => {
     // Never answered while it hangs.
     await page.route(/\/api\/thread\/?\?/, (route) => (isHanging ? undefined : route.continue()));
     await visitor.goto("/threads");
-    await page.getByText("the server has not answered for 5 seconds").waitFor();
+    await page.getByText("Still loading threads after 5 seconds").waitFor();
     await visitor.checkAccessibility();
     isHanging = false;
     await page.getByRole("button", { name: "Try again" }).click();

@@ -298,7 +298,7 @@ describe("secrets", () => {
     await admin.goto("/operations/tokens");
     await page.getByLabel("Name").fill("Ada");
     await page.getByLabel("Role").selectOption("operator");
-    await page.getByLabel("Ends").selectOption("7d");
+    await page.getByLabel("Expires").selectOption("7d");
     await page.getByRole("checkbox", { name: "default" }).check();
     await button("Create the token").click();
     const secret = (await dialog().locator("code").textContent()) ?? "";

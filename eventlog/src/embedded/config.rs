@@ -27,7 +27,7 @@ pub struct EmbeddedConfig {
     /// Memory for recent records, for members that read right behind (default 64 MiB). Records are dropped once
     /// delivered, and not kept at all while there is no member.
     pub max_tail_bytes: usize,
-    /// Page cache of one open segment in the store (default 8 MiB); at most three segments are open.
+    /// Page cache of one open segment in the store (default 4 MiB); at most three segments are open.
     pub page_cache_bytes: usize,
 }
 
@@ -42,7 +42,7 @@ impl EmbeddedConfig {
             max_in_flight_bytes: 64 << 20,
             max_group_bytes: 8 << 20,
             max_tail_bytes: 64 << 20,
-            page_cache_bytes: 8 << 20,
+            page_cache_bytes: 4 << 20,
         }
     }
 

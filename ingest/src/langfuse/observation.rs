@@ -122,8 +122,7 @@ fn of_item(
     match item.kind.as_ref() {
         "trace-create" => entry.trace(fields, out),
         "score-create" => {
-            let event_id = Some(entry.id).filter(|id| !id.is_empty());
-            score::write(&fields.0, event_id, sent_ms, terms.now_ms, out)?;
+            score::write(&fields.0, sent_ms, terms.now_ms, out)?;
             Ok(1)
         }
         // Faults of the SDK itself.

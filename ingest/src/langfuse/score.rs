@@ -37,13 +37,12 @@ pub(super) fn write_alone(
             format!("{hash:016x}")
         }
     };
-    (id, write(&score, None, now_ms, now_ms, out).map(|()| 1))
+    (id, write(&score, now_ms, now_ms, out).map(|()| 1))
 }
 
 /// Appends the event of a score, followed by a comma. `sent_ms` is its time unless it has one.
 pub(super) fn write(
     score: &Map<String, Value>,
-    event_id: Option<&str>,
     sent_ms: i64,
     now_ms: i64,
     out: &mut Vec<u8>,
@@ -101,12 +100,9 @@ pub(super) fn write(
         }
         _ => run_id.to_owned(),
     };
-    let mut event = json!({
+    let event = json!({
         "event": "feedback", "runId": run_id, "timestamp": to_text(time_ms), "feedback": feedback,
     });
-    if let Some(event_id) = event_id {
-        event["event_id"] = event_id.into();
-    }
     out.extend_from_slice(event.to_string().as_bytes());
     out.push(b',');
     Ok(())

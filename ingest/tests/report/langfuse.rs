@@ -435,9 +435,9 @@ async fn a_batch_that_is_sent_again_has_the_same_events() {
     assert_eq!(first, second);
 }
 
-/// Items without a time of their own are the same events whenever they arrive.
+/// Without a time of its own a score is given when it arrives: sent again, it is the same mark with a later time.
 #[tokio::test]
-async fn a_score_without_a_time_is_one_score_when_it_is_sent_again() {
+async fn a_score_that_is_sent_again_waits_under_the_same_name() {
     let tier = tier();
     let score =
         json!({"traceId": "2d711642b726b04401627ca9fbac32f5", "name": "helpful", "value": 1});
@@ -451,13 +451,19 @@ async fn a_score_without_a_time_is_one_score_when_it_is_sent_again() {
     for event in &sent {
         assert_eq!(event["runId"], sent[0]["runId"]);
     }
-    assert_eq!(sent[0]["event_id"], "e-1");
-    assert_eq!(sent[2]["event_id"], "e-1");
 
     let mut other = score;
     other["value"] = json!(0);
     post(&tier, "/api/public/scores", &other).await;
     assert_ne!(events(&tier)[4]["runId"], sent[0]["runId"]);
+    // A score with an id is the same score whatever it says.
+    for value in [0, 1] {
+        other["id"] = json!("s-1");
+        other["value"] = json!(value);
+        post(&tier, "/api/public/scores", &other).await;
+    }
+    let sent = events(&tier);
+    assert_eq!(sent[5]["runId"], sent[6]["runId"]);
 }
 
 /// Every item that was not kept is among the errors, however many there are and wherever they were rejected.

@@ -223,7 +223,7 @@ impl<S: RowSource> ExportTask<S> {
 
     async fn run(mut self, encoder: Box<dyn Encoder>, first: Vec<Row>) {
         match self.stream(encoder, first).await {
-            Ok(()) => self.permit.complete(),
+            Ok(()) => {}
             Err(Aborted::Store(error)) => {
                 self.permit.failed();
                 // Logs the error; the response has begun already.
@@ -275,6 +275,8 @@ impl<S: RowSource> ExportTask<S> {
                 send(&self.chunks, Chunk::Bytes(chunk)).await?;
             }
             if is_last {
+                // Before the client knows, so that it may begin the next one.
+                self.permit.complete();
                 return send(&self.chunks, Chunk::End).await;
             }
             rows = next?;

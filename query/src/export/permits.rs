@@ -73,7 +73,7 @@ impl Exports {
             exports: self.clone(),
             format,
             outcome: "dropped",
-            _share: share,
+            share: Some(share),
         })
     }
 }
@@ -84,7 +84,8 @@ pub(crate) struct ExportPermit {
     exports: Exports,
     format: &'static str,
     outcome: &'static str,
-    _share: Share,
+    /// Until it is complete.
+    share: Option<Share>,
 }
 
 impl ExportPermit {
@@ -94,8 +95,10 @@ impl ExportPermit {
         rows.with_label_values(&[self.format]).inc_by(runs as u64);
     }
 
+    /// Everything is read: another export may begin.
     pub(crate) fn complete(&mut self) {
         self.outcome = "complete";
+        self.share = None;
     }
 
     pub(crate) fn failed(&mut self) {
@@ -106,7 +109,11 @@ impl ExportPermit {
 impl Drop for ExportPermit {
     fn drop(&mut self) {
         self.exports.active.dec();
+        let outcome = match std::thread::panicking() {
+            true => "failed",
+            false => self.outcome,
+        };
         let ended = &self.exports.ended;
-        ended.with_label_values(&[self.outcome]).inc();
+        ended.with_label_values(&[outcome]).inc();
     }
 }

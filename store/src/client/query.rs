@@ -21,7 +21,9 @@ const CLIENT_GRACE: Duration = Duration::from_secs(2);
 const FOREGROUND: &str = "1";
 const BACKGROUND: &str = "2";
 /// How long a block of a background read waits for others, milliseconds: they slow it down and do not stop it.
-const YIELD_MS: &str = "50";
+const YIELD_MS: &str = "20";
+/// The time limit of a background read, as a multiple of its bounds: waiting for others counts.
+const BACKGROUND_PATIENCE: u32 = 6;
 
 /// Bounds on one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,10 @@ impl Store {
     }
 
     pub fn bounded_query_within(&self, sql: &str, bounds: ReadBounds) -> BoundedQuery {
+        let time = match self.is_background {
+            false => bounds.time,
+            true => bounds.time * BACKGROUND_PATIENCE,
+        };
         let mut query = self.client.query_raw(sql);
         if self.replicated().is_some() && reads_small_tables(sql) {
             query = query.with_setting("select_sequential_consistency", "1");
@@ -78,10 +84,7 @@ impl Store {
             // Only read-only queries are canceled when the client disconnects; 2 still allows settings.
             .with_setting("readonly", "2")
             .with_setting("cancel_http_readonly_queries_on_client_close", "1")
-            .with_setting(
-                "max_execution_time",
-                format!("{:.3}", bounds.time.as_secs_f64()),
-            )
+            .with_setting("max_execution_time", format!("{:.3}", time.as_secs_f64()))
             .with_setting("max_result_rows", bounds.result_rows.to_string())
             .with_setting("max_result_bytes", bounds.result_bytes.to_string())
             .with_setting("max_memory_usage", bounds.memory_bytes.to_string())
@@ -95,7 +98,7 @@ impl Store {
         BoundedQuery {
             store: self.clone(),
             query,
-            time: bounds.time,
+            time,
         }
     }
 }

@@ -10,6 +10,17 @@ use crate::client::Store;
 use crate::error::StoreError;
 use crate::reads::current::{Current, Layout, Scope};
 
+/// The values that a run has of a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    /// One of few.
+    Few,
+    /// One of as many as there are runs: its groups take memory.
+    Many,
+    /// Each one of a list: it multiplies the rows.
+    List,
+}
+
 /// Passes over the runs at a time: each may use two threads and much memory on the server.
 const AT_ONCE: usize = 2;
 
@@ -18,8 +29,8 @@ const AT_ONCE: usize = 2;
 struct Field {
     name: &'static str,
     column: &'static str,
-    /// Whether the column is a list, of which each value counts.
-    is_list: bool,
+    /// What a run counts for.
+    values: Values,
     leave_out: fn(&mut RunFilter),
 }
 
@@ -33,19 +44,22 @@ const FIELDS: [Field; 8] = [
     Field {
         name: "tags",
         column: "tags",
-        is_list: true,
+        values: Values::List,
         leave_out: |filter| filter.tags.clear(),
     },
-    field("user_email", "user_email", |filter| {
-        filter.user_email = None
-    }),
+    Field {
+        name: "user_email",
+        column: "user_email",
+        values: Values::Many,
+        leave_out: |filter| filter.user_email = None,
+    },
 ];
 
 const fn field(name: &'static str, column: &'static str, leave_out: fn(&mut RunFilter)) -> Field {
     Field {
         name,
         column,
-        is_list: false,
+        values: Values::Few,
         leave_out,
     }
 }
@@ -56,15 +70,17 @@ struct Pass {
     fields: Vec<Field>,
 }
 
-/// As few passes as there are filters. A list multiplies the rows, so it has a pass of its own.
-fn passes(filter: &RunFilter) -> Vec<Pass> {
+/// As few passes as there are filters; only fields with few values share one. On a cluster none do: its shards do not
+/// know the function that tells the sets of a group apart.
+fn passes(filter: &RunFilter, is_cluster: bool) -> Vec<Pass> {
     let mut passes: Vec<Pass> = Vec::new();
     for field in FIELDS {
         let mut filter = filter.clone();
         (field.leave_out)(&mut filter);
         let same = passes.iter_mut().find(|pass| {
-            let is_list = field.is_list || pass.fields.iter().any(|field| field.is_list);
-            !is_list && pass.filter == filter
+            let mut fields = pass.fields.iter().chain([&field]);
+            let are_few = fields.all(|field| field.values == Values::Few);
+            !is_cluster && are_few && pass.filter == filter
         });
         match same {
             Some(pass) => pass.fields.push(field),
@@ -92,7 +108,7 @@ impl Store {
         let limit = self.config().query_timeout;
         let all = async {
             let layout = self.layout(scope.filter).await?;
-            let passes = stream::iter(passes(scope.filter));
+            let passes = stream::iter(passes(scope.filter, self.config().cluster.is_some()));
             let mut found: Vec<(&'static str, Facet)> = passes
                 .map(|pass| self.facets_of(&layout, scope, pass))
                 .buffered(AT_ONCE)
@@ -124,37 +140,54 @@ impl Store {
         };
         let rows = current.rows(&columns(|field| field.column.to_owned(), ", "), None);
         let values = columns(
-            |field| match field.is_list {
+            |field| match field.values == Values::List {
                 true => format!("arrayJoin({}) AS value_of_{}", field.column, field.name),
                 false => format!("{} AS value_of_{}", field.column, field.name),
             },
             ", ",
         );
-        let numbers: Vec<String> = (0..pass.fields.len())
-            .zip(&pass.fields)
-            .map(|(number, field)| format!("grouping(value_of_{}) = 0, {number}", field.name))
-            .collect();
-        let sql = format!(
-            "SELECT toUInt8(multiIf({numbers}, 255)) AS field, multiIf({texts}, '') AS value, count() AS runs \
-             FROM (SELECT {values} FROM {rows}) GROUP BY GROUPING SETS ({sets}) HAVING value != '' \
-             ORDER BY field, runs DESC, value LIMIT {most} BY field",
-            numbers = numbers.join(", "),
-            texts = columns(
-                |field| format!(
-                    "grouping(value_of_{0}) = 0, toString(value_of_{0})",
-                    field.name
-                ),
-                ", "
+        let most = FACET_VALUES_MAX + 1;
+        let sql = match pass.fields.as_slice() {
+            [field] => format!(
+                "SELECT toUInt8(0) AS field, toString(value_of_{name}) AS value, count() AS runs \
+                 FROM (SELECT {values} FROM {rows}) GROUP BY value HAVING value != '' \
+                 ORDER BY runs DESC, value LIMIT {most}",
+                name = field.name,
             ),
-            sets = columns(|field| format!("(value_of_{})", field.name), ", "),
-            most = FACET_VALUES_MAX + 1,
-        );
+            fields => {
+                let numbers: Vec<String> = (0..)
+                    .zip(fields)
+                    .map(|(number, field)| {
+                        let number: u8 = number;
+                        format!("grouping(value_of_{}) = 0, {number}", field.name)
+                    })
+                    .collect();
+                format!(
+                    "SELECT toUInt8(multiIf({numbers}, 255)) AS field, multiIf({texts}, '') AS value, count() AS runs \
+                     FROM (SELECT {values} FROM {rows}) GROUP BY GROUPING SETS ({sets}) HAVING value != '' \
+                     ORDER BY field, runs DESC, value LIMIT {most} BY field",
+                    numbers = numbers.join(", "),
+                    texts = columns(
+                        |field| format!(
+                            "grouping(value_of_{0}) = 0, toString(value_of_{0})",
+                            field.name
+                        ),
+                        ", "
+                    ),
+                    sets = columns(|field| format!("(value_of_{})", field.name), ", "),
+                )
+            }
+        };
         let mut found: Vec<(&'static str, Facet)> = pass
             .fields
             .iter()
             .map(|field| (field.name, Facet::default()))
             .collect();
-        let rows: Vec<Counted> = current.query(self, &sql).rows().await?;
+        let query = current
+            .query(self, &sql)
+            .setting("group_by_use_nulls", "0")
+            .setting("force_grouping_standard_compatibility", "1");
+        let rows: Vec<Counted> = query.rows().await?;
         for Counted {
             field,
             value,

@@ -546,3 +546,100 @@ async fn what_is_in_no_group_of_its_own_is_summed_as_other() {
     assert_eq!(found.buckets[0].other, found.other);
     assert_eq!(found.other.unwrap().runs, 110);
 }
+
+/// Each field's values, counted by a plain loop over the runs as they are now: more values than are listed, equal
+/// counts, rows that were replaced, and filters that leave out one field each.
+#[tokio::test(flavor = "multi_thread")]
+async fn facets_are_the_counts_of_current_runs_whatever_is_unmerged_p3() {
+    let store = database().await.unwrap();
+    let names: Vec<String> = (0..130).map(|n| format!("name-{n:03}")).collect();
+    let users: Vec<String> = (0..250)
+        .map(|n| format!("user-{n:03}@example.com"))
+        .collect();
+    let ids: Vec<String> = (0..400).map(|n| format!("run-{n:03}")).collect();
+    let tags = [&["a", "b"][..], &["b"], &[]];
+    let row = |n: usize, version: u64| {
+        let n_now = n + version as usize;
+        RunRow {
+            name: &names[n_now % names.len()],
+            user_email: &users[n_now % users.len()],
+            tags: tags[n_now % tags.len()].to_vec(),
+            model: ["", "m1", "m2"][n_now % 3],
+            ..run(
+                "app",
+                &ids[n],
+                version,
+                NOON_MS + (n % 7) as i64 * DAY_MS / 2,
+            )
+        }
+    };
+    store
+        .insert_runs((0..ids.len()).map(|n| row(n, 1)))
+        .await
+        .unwrap();
+    // Some are written again, with other values.
+    let again = |n: &usize| n.is_multiple_of(3);
+    let rewritten = (0..ids.len()).filter(again).map(|n| row(n, 2));
+    store.insert_runs(rewritten).await.unwrap();
+    let current = || (0..ids.len()).map(|n| row(n, if again(&n) { 2 } else { 1 }));
+
+    let projects = Projects::Only(vec!["default".to_owned()]);
+    for pairs in [
+        &[][..],
+        &[("model", "m1")],
+        &[("model", "m1"), ("name", "name-007")],
+    ] {
+        let now_ms = NOON_MS + 30 * DAY_MS;
+        let question = Question::from_pairs(pairs.iter().copied(), &[], now_ms).unwrap();
+        let scope = Scope {
+            projects: &projects,
+            filter: &question.filter,
+            now_ms,
+        };
+        let found = store.facets(scope).await.unwrap();
+        let fields: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+        let expected = [
+            "app_id",
+            "status",
+            "model",
+            "agent",
+            "type",
+            "name",
+            "tags",
+            "user_email",
+        ];
+        assert_eq!(fields, expected);
+        let value_of = |row: &RunRow<'_>, field: &str| match field {
+            "app_id" => vec![row.app_id.to_owned()],
+            "status" => vec!["error".to_owned()],
+            "model" => vec![row.model.to_owned()],
+            "agent" => vec![row.agent.to_owned()],
+            "type" => vec![row.r#type.to_owned()],
+            "name" => vec![row.name.to_owned()],
+            "tags" => row.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            _ => vec![row.user_email.to_owned()],
+        };
+        for (field, facet) in found {
+            let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+            for row in current() {
+                let passes = pairs.iter().all(|(name, wanted)| {
+                    *name == field || value_of(&row, name) == [(*wanted).to_owned()]
+                });
+                let values = value_of(&row, field).into_iter();
+                for value in values.filter(|value| passes && !value.is_empty()) {
+                    *counts.entry(value).or_default() += 1;
+                }
+            }
+            let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+            counts.sort_by_key(|(value, count)| (u64::MAX - count, value.clone()));
+            assert_eq!(facet.truncated, counts.len() > 100, "{field} {pairs:?}");
+            counts.truncate(100);
+            let values: Vec<(String, u64)> = facet
+                .values
+                .into_iter()
+                .map(|one| (one.value, one.count))
+                .collect();
+            assert_eq!(values, counts, "{field} {pairs:?}");
+        }
+    }
+}

@@ -60,7 +60,7 @@ function CacheCard({ cache, onClear }: { cache: Cache; onClear: () => void }) {
       </div>
       <WideTable
         label={`Parts of ${cache.name}`}
-        heads={["Part", "Process", "Entries", "Hits", "Misses", "Hit rate", "Memory", "Heard of"]}
+        heads={["Part", "Process", "Entries", "Hits", "Misses", "Hit rate", "Memory", "Last heartbeat"]}
         figures={["Entries", "Hits", "Misses", "Hit rate", "Memory"]}
       >
         {cache.parts.map((part) => (

@@ -76,13 +76,13 @@ export function InstancePage() {
           ))}
         </WideTable>
       </section>
-      <section className="card" aria-label="Input">
+      <div className="card">
         {instance.input ? (
           <Payload value={instance.input} label="Input" />
         ) : (
           <p className="soft">The input is visible to users who can read runs, and to the user who started it.</p>
         )}
-      </section>
+      </div>
     </>
   );
 }

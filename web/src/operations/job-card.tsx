@@ -83,8 +83,8 @@ export function JobCard({ id, onClose, onDone }: Props) {
           </>
         )}
         <Asked job={job} />
-        <Fact name="Asked for">{time(job.created_at)}</Fact>
-        {job.ended_at && <Fact name="Over">{time(job.ended_at)}</Fact>}
+        <Fact name="Requested">{time(job.created_at)}</Fact>
+        {job.ended_at && <Fact name="Finished">{time(job.ended_at)}</Fact>}
         <Fact name="Id">
           <code>{job.job_id}</code>
         </Fact>

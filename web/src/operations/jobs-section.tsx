@@ -56,7 +56,7 @@ export function JobsSection() {
           <h2>Jobs</h2>
           <WideTable
             label="Jobs"
-            heads={["Job", "State", "Done", "Changed", "Cost", "Asked for", "Over", ""]}
+            heads={["Job", "State", "Done", "Changed", "Cost", "Requested", "Finished", ""]}
             figures={["Done", "Changed"]}
           >
             {jobs.data.data.map((one) => (

@@ -41,7 +41,7 @@ export function KeysSection() {
       )}
       {keys.data && keys.data.data.length > 0 && (
         <section className="card">
-          <WideTable label="API keys" heads={["Name", "Id", "Project", "Scopes", "Made", "State", ""]}>
+          <WideTable label="API keys" heads={["Name", "Id", "Project", "Scopes", "Created", "State", ""]}>
             {[...keys.data.data].reverse().map((key) => (
               <tr key={key.id}>
                 <td dir="auto">{key.name || <span className="soft">no name</span>}</td>

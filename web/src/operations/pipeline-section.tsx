@@ -192,7 +192,7 @@ function Processes({ processes }: { processes: PipelineProcess[] }) {
       <h2>Processes</h2>
       <WideTable
         label="Processes of the deployment"
-        heads={["Process", "Ready", "Version", "Accepted", "Stored", "Dead letters", "Rejected", "Heard of"]}
+        heads={["Process", "Ready", "Version", "Accepted", "Stored", "Dead letters", "Rejected", "Last heartbeat"]}
         figures={["Accepted", "Stored", "Dead letters", "Rejected"]}
       >
         {processes.map((one) => (

@@ -78,7 +78,7 @@ export function NewToken() {
           </select>
         </label>
         <label>
-          Ends
+          Expires
           <select value={span} onChange={(event) => setSpan(event.target.value)}>
             {SPANS.map((one) => (
               <option key={one.span} value={one.span}>

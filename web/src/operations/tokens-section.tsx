@@ -29,7 +29,7 @@ export function TokensSection() {
       {tokens.data?.data.length === 0 && <Empty title="No tokens" />}
       {tokens.data && tokens.data.data.length > 0 && (
         <section className="card">
-          <WideTable label="Tokens" heads={["Name", "Id", "Role", "Projects", "Made", "Ends", "State", ""]}>
+          <WideTable label="Tokens" heads={["Name", "Id", "Role", "Projects", "Created", "Expires", "State", ""]}>
             {[...tokens.data.data].reverse().map((token) => (
               <tr key={token.id}>
                 <td dir="auto">{token.name || <span className="soft">no name</span>}</td>

@@ -11,14 +11,11 @@ export function useCreateKey(onCreated: (key: Shapes["MadeKey"]) => void) {
   const create = useMutation({
     mutationFn: (body: NewKey) => ask(api.POST("/api/internal/keys", { body })),
     gcTime: 0,
+    // Here and not beside the call: a form that is gone by then must not lose the secret.
+    onSuccess: (key) => {
+      onCreated(key);
+      client.invalidateQueries({ queryKey: ["keys"] });
+    },
   });
-  const submit = (body: NewKey) =>
-    create.mutate(body, {
-      onSuccess: (key) => {
-        onCreated(key);
-        create.reset();
-        client.invalidateQueries({ queryKey: ["keys"] });
-      },
-    });
-  return { submit, isPending: create.isPending, error: create.error };
+  return { submit: create.mutate, isPending: create.isPending, error: create.error };
 }

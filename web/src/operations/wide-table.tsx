@@ -18,7 +18,7 @@ type Props = {
 /** The table with its heads. */
 export function WideTable({ label, heads, figures = [], children }: Props) {
   return (
-    <Wide className={styles.wide} label={label}>
+    <Wide className={styles.wide} label={`Table: ${label}`}>
       <table className="plain">
         <thead>
           <tr>

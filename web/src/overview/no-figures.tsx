@@ -6,14 +6,14 @@ import { api, ask } from "../api/client";
 import { cleared } from "../filters/filter-bar";
 import { isFiltered, writeFilter } from "../filters/run-filter";
 import type { RunView } from "../filters/use-filter";
-import { FirstEvent } from "../parts/first-event";
+import { type CreatedKey, FirstEvent } from "../parts/first-event";
 import { Empty, Loading } from "../parts/notice";
 
 /** How often the first run is looked for. */
 const AGAIN_MS = 3_000;
 
 /** The notice. */
-export function NoFigures({ view }: { view: RunView }) {
+export function NoFigures({ view, created }: { view: RunView; created: CreatedKey }) {
   const { filter, params, setAddress, setRange } = view;
   const cache = useQueryClient();
   const project = filter.project_id ? { project_id: filter.project_id } : {};
@@ -28,7 +28,7 @@ export function NoFigures({ view }: { view: RunView }) {
     if (hasRuns) void cache.invalidateQueries({ queryKey: ["usage"] });
   }, [hasRuns, cache]);
   if (any.isPending) return <Loading what="runs" />;
-  if (isKnown && !hasRuns) return <FirstEvent />;
+  if (isKnown && !hasRuns) return <FirstEvent created={created} />;
   return (
     <Empty title="No runs in this time range">
       <p className="soft">

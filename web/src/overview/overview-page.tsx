@@ -4,6 +4,7 @@ import { useEffect, useMemo, useState } from "react";
 import { FilterBar } from "../filters/filter-bar";
 import { apiQuery, type RunFilter, writeFilter } from "../filters/run-filter";
 import { useRunFilter } from "../filters/use-filter";
+import { CreatedKeyNotice, useCreatedKey } from "../parts/first-event";
 import { Failure, Loading } from "../parts/notice";
 import { Page } from "../parts/page";
 import { AppClient } from "./app-client";
@@ -49,7 +50,10 @@ export default function OverviewPage() {
   const past = useUsage("agent", { ...query, from: iso(earlier.from), to: iso(earlier.to) });
   const totals = by === "model" ? all.data?.totals : usage.data?.totals;
 
-  const isEmpty = totals?.runs === 0;
+  const created = useCreatedKey();
+  const hasFailed = by === "model" ? all.isError : usage.isError;
+
+  const isEmpty = totals && totals.runs === 0;
   const charted = MEASURES.filter((measure) => by !== "model" || measure.id !== "runs");
   const prepared = useMemo(
     () => (usage.data?.interval ? prepare(usage.data, by, usage.data.interval, span) : undefined),
@@ -95,7 +99,7 @@ export default function OverviewPage() {
         onReset={() => setTimes(undefined, undefined)}
       />
       <FilterBar view={{ ...view, query, range: undefined }} hasTime={false} fault={usage.error} />
-      {!usage.isError && (
+      {(totals || !hasFailed) && (
         <Tiles now={totals} earlier={past.isPlaceholderData ? undefined : past.data?.totals} before={earlier} />
       )}
       {filter.app_id && <AppClient query={query} />}
@@ -116,7 +120,8 @@ export default function OverviewPage() {
       {!interval && (
         <p className="notice">The time range is too long for charts: choose a range of less than 1,000 days.</p>
       )}
-      {isEmpty && <NoFigures view={view} />}
+      {isEmpty && <NoFigures view={view} created={created} />}
+      {isEmpty === false && <CreatedKeyNotice created={created} />}
       {!isEmpty && prepared && usage.data && (
         <>
           <div className={`stack ${styles.above}`}>

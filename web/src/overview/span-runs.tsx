@@ -31,8 +31,8 @@ const COLUMNS: Column<Run>[] = [
   { id: "model", title: "Model", width: "minmax(130px, 1fr)", cell: (run) => cut(run.model) },
   { id: "user_email", title: "User", width: "minmax(150px, 1fr)", cell: (run) => cut(run.user_email) },
   { id: "latency_s", title: "Latency", width: "100px", isNumber: true, cell: (run) => duration(run.latency_s) },
-  { id: "total_tokens", title: "Tokens", width: "90px", isNumber: true, cell: (run) => count(run.total_tokens) },
-  { id: "cost", title: "Cost", width: "100px", isNumber: true, cell: (run) => dollars(run.cost) },
+  { id: "total_tokens", title: "Own tokens", width: "104px", isNumber: true, cell: (run) => count(run.total_tokens) },
+  { id: "cost", title: "Own cost", width: "100px", isNumber: true, cell: (run) => dollars(run.cost) },
 ];
 
 type Props = {

@@ -10,19 +10,42 @@ import { Failure } from "./notice";
 import { snippets } from "./snippets";
 import { Tabs } from "./tabs";
 
+/** The key that was created on a page: the page keeps it, as the guide goes when the first run comes. */
+export type CreatedKey = { secret: string | undefined; keep: (secret: string | undefined) => void };
+
+/** Keeps a created key while its page is open. Nothing else has the secret. */
+export function useCreatedKey(): CreatedKey {
+  const [secret, keep] = useState<string>();
+  return { secret, keep };
+}
+
+/** The created key, once the guide is gone, until it is dismissed. */
+export function CreatedKeyNotice({ created }: { created: CreatedKey }) {
+  if (created.secret === undefined) return null;
+  return (
+    <div className="notice good row">
+      <span className="grow">
+        Your new key, which is not shown again: <code className={styles.secret}>{created.secret}</code>
+      </span>
+      <CopyButton label="Copy the key" text={created.secret} />
+      <button type="button" onClick={() => created.keep(undefined)}>
+        Dismiss
+      </button>
+    </div>
+  );
+}
+
 /** The guide. The page that shows it polls for the first run. */
-export function FirstEvent() {
+export function FirstEvent({ created }: { created: CreatedKey }) {
   const isAdmin = useRole("admin");
-  // The only place that has the secret: it is gone with the page.
-  const [key, setKey] = useState<string>();
   const [chosen, setChosen] = useState("python");
-  const all = snippets(window.location.origin, key);
+  const all = snippets(window.location.origin, created.secret);
   const shown = all.find((snippet) => snippet.id === chosen) ?? all[0];
   return (
     <section className={`card stack ${styles.guide}`} aria-labelledby="first-event">
       <h2 id="first-event">No runs yet: report the first one</h2>
       {isAdmin ? (
-        <CreateKey secret={key} onCreated={setKey} />
+        <CreateKey secret={created.secret} onCreated={created.keep} />
       ) : (
         <p>
           Ask an administrator for an API key with the scope <code>report</code>, created with{" "}

@@ -7,8 +7,8 @@ import { ApiFault } from "../api/client";
 /** After this time a page says that the server does not answer. */
 const SLOW_MS = 5_000;
 
-/** Something is on its way. After some seconds it says so, and offers to ask again. */
-export function Loading({ what }: { what: string }) {
+/** Something is on its way. After some seconds it says so, and offers `again`: to repeat what has no answer yet. */
+export function Loading({ what, again }: { what: string; again?: () => void }) {
   const client = useQueryClient();
   const [isSlow, setSlow] = useState(false);
   useEffect(() => {
@@ -16,8 +16,9 @@ export function Loading({ what }: { what: string }) {
     const timer = setTimeout(() => setSlow(true), SLOW_MS);
     return () => clearTimeout(timer);
   }, [isSlow]);
-  const again = async () => {
+  const repeat = async () => {
     setSlow(false);
+    if (again) return again();
     // Without an answer so far, a request is only repeated once it is given up.
     await client.cancelQueries(PENDING, { silent: true });
     await client.refetchQueries(PENDING);
@@ -32,9 +33,9 @@ export function Loading({ what }: { what: string }) {
   return (
     <div className="notice row" role="status">
       <span className="grow">
-        Still loading {what}: the server has not answered for {SLOW_MS / 1000} seconds.
+        Still loading {what} after {SLOW_MS / 1000} seconds.
       </span>
-      <button type="button" onClick={again}>
+      <button type="button" onClick={repeat}>
         Try again
       </button>
     </div>

@@ -2,20 +2,21 @@
 
 import { writeFilter } from "../filters/run-filter";
 import { ExactNumber } from "../payload/exact-json";
-import { textOf } from "../payload/fold";
+import { textOf, utf8Bytes } from "../payload/fold";
 
 /** A name and its value. */
-export type Attribute = { name: string; value: unknown; isMetadata: boolean };
+export type Attribute = { name: string; value: unknown; isMetadata: boolean; canFilter: boolean };
 
-/** Longest value that is a filter: longer ones are texts of their own. */
-const FILTER_CHARS = 200;
+/** What the server keeps of a run's metadata for filters: so many keys, the first by name, and so many bytes of a value. */
+const FILTER_KEYS = 64;
+const FILTER_BYTES = 512;
 
 /** Metadata first, both in the order of their names. */
 export function attributesOf(run: { metadata: object; fields: object }): Attribute[] {
   const listed = (values: object, isMetadata: boolean) =>
     Object.entries(values)
-      .map(([name, value]) => ({ name, value, isMetadata }))
-      .sort((a, b) => (a.name < b.name ? -1 : 1));
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, value], index) => ({ name, value, isMetadata, canFilter: isMetadata && index < FILTER_KEYS }));
   return [...listed(run.metadata, true), ...listed(run.fields, false)];
 }
 
@@ -28,12 +29,18 @@ export function matching(all: Attribute[], text: string): Attribute[] {
   );
 }
 
-/** The address of the runs with this value; none for lists, objects and long texts. */
+/**
+ * The address of the runs with this value; none for lists, objects, long texts and numbers that the client may have
+ * written in another way.
+ */
 export function filterByAttribute(name: string, value: unknown, projectId: string | undefined): string | undefined {
-  const isSingle = ["string", "number", "boolean"].includes(typeof value) || value instanceof ExactNumber;
+  const isSingle =
+    ["string", "boolean", "bigint"].includes(typeof value) ||
+    Number.isSafeInteger(value) ||
+    value instanceof ExactNumber;
   if (!isSingle) return undefined;
-  const text = textOf(value);
-  if (text === "" || text.length > FILTER_CHARS) return undefined;
+  const text = typeof value === "bigint" ? value.toString() : textOf(value);
+  if (text === "" || utf8Bytes(text) > FILTER_BYTES) return undefined;
   const filter = { metadata: { [name]: text }, ...(projectId ? { project_id: projectId } : {}) };
   return `/runs?${writeFilter(filter)}`;
 }

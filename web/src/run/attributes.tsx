@@ -47,8 +47,8 @@ export function Attributes({ run, projectId }: { run: RunDetail; projectId: stri
           </tr>
         </thead>
         <tbody>
-          {found.slice(0, shown).map(({ name, value, isMetadata }) => {
-            const filter = isMetadata ? filterByAttribute(name, value, projectId) : undefined;
+          {found.slice(0, shown).map(({ name, value, isMetadata, canFilter }) => {
+            const filter = canFilter ? filterByAttribute(name, value, projectId) : undefined;
             return (
               <tr key={`${isMetadata} ${name}`}>
                 <th scope="row">

@@ -11,7 +11,7 @@ const KEYS = [
   ["Enter", "Open the run"],
   ["x", "Pick the run for comparison"],
   ["/", "Search"],
-  ["Esc", "Leave the search, let go of the run"],
+  ["Esc", "Leave the search, clear the selected run"],
   ["?", "This list"],
 ] as const;
 

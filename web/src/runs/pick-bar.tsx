@@ -33,7 +33,7 @@ export function PickBar({ picks, project, onClear }: Props) {
         </Link>
       )}
       <button type="button" onClick={onClear}>
-        Pick none
+        Clear selection
       </button>
     </div>
   );

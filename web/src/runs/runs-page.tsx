@@ -8,7 +8,7 @@ import { SavedFiltersMenu } from "../filters/saved-filters-menu";
 import { useRunFilter } from "../filters/use-filter";
 import { compact } from "../format";
 import { CopyButton } from "../parts/copy-button";
-import { FirstEvent } from "../parts/first-event";
+import { CreatedKeyNotice, FirstEvent, useCreatedKey } from "../parts/first-event";
 import { Page } from "../parts/page";
 import type { Column, TableHandle } from "../table/data-table";
 import { ColumnChoice } from "./column-choice";
@@ -36,16 +36,22 @@ export default function RunsPage() {
   const live = useLiveRuns(query, isLive, sort === NEWEST, table);
   const { picks, toggle, clear } = usePicks();
 
+  const created = useCreatedKey();
   const [isExporting, setExporting] = useState(false);
   const isNarrowed = isFiltered(view.filter) || view.range !== undefined;
   const isEmpty = runs.data?.pages[0]?.data.length === 0;
   const isWaiting = isEmpty && !isNarrowed;
   const { refetch } = runs;
+  const { refetch: count } = total;
   useEffect(() => {
     if (!isWaiting) return;
     const timer = setInterval(refetch, FIRST_RUN_MS);
-    return () => clearInterval(timer);
-  }, [isWaiting, refetch]);
+    return () => {
+      clearInterval(timer);
+      // The first run has come: the count is from before.
+      count();
+    };
+  }, [isWaiting, refetch, count]);
 
   const picked = useMemo(() => new Set(picks.map(runKey)), [picks]);
   const before = useMemo(
@@ -88,6 +94,7 @@ export default function RunsPage() {
         </>
       }
     >
+      {isEmpty === false && <CreatedKeyNotice created={created} />}
       {!isWaiting && <FilterBar view={view} fault={runs.error} />}
       <PickBar picks={picks} project={view.filter.project_id} onClear={clear} />
       <div className={styles.list}>
@@ -100,7 +107,7 @@ export default function RunsPage() {
           total={total.data?.isCapped ? undefined : total.data?.count}
           rowKeys={{ x: toggle }}
           handle={table}
-          empty={isNarrowed ? <NoMatch view={view} /> : <FirstEvent />}
+          empty={isNarrowed ? <NoMatch view={view} /> : <FirstEvent created={created} />}
         />
       </div>
       {isExporting && (

@@ -73,7 +73,7 @@ function Frame({ session }: { session: Session }) {
       <main id="main" className={styles.main} tabIndex={-1}>
         <Away />
         <ErrorBoundary key={pathname}>
-          <Suspense fallback={<Loading what="the page" />}>
+          <Suspense fallback={<Loading what="the page" again={() => window.location.reload()} />}>
             <Outlet />
           </Suspense>
         </ErrorBoundary>

@@ -8,25 +8,21 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hyper::Uri;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower::Service;
 
 use super::{Replicas, probe};
+use crate::client::http::{self, Connector};
 
 /// Time-out of connecting: a replica behind a network failure does not answer at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Servers close idle connections after three seconds by default; the client closes its own before.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of TCP keepalive.
-const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// A client of these replicas.
 pub(crate) fn client(replicas: &Arc<Replicas>) -> clickhouse::Client {
-    let mut http = HttpConnector::new();
-    http.set_keepalive(Some(KEEPALIVE));
+    let mut http = http::connector();
     http.set_connect_timeout(Some(CONNECT_TIMEOUT));
     http.set_nodelay(true);
     let connector = ReplicaConnector {
@@ -34,16 +30,13 @@ pub(crate) fn client(replicas: &Arc<Replicas>) -> clickhouse::Client {
         replicas: replicas.clone(),
         probing: Arc::default(),
     };
-    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .build(connector);
-    clickhouse::Client::with_http_client(client)
+    http::client(connector)
 }
 
 /// Connects to the current replica, or the next that can be reached, whatever host the URL names.
 #[derive(Clone)]
 struct ReplicaConnector {
-    http: HttpConnector,
+    http: Connector,
     replicas: Arc<Replicas>,
     /// Probing starts with the first connection.
     probing: Arc<probe::Once>,
