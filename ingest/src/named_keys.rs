@@ -89,10 +89,8 @@ impl NamedKeys {
 
     /// Whether a body contains any of the secrets. Searching a body once costs a tenth of searching each of its events.
     pub(crate) fn occur_in(&self, body: &[u8]) -> bool {
-        self.owners.keys().any(|secret| match is_key(secret) {
-            true => occurs(secret.as_bytes(), body),
-            false => serde_json::to_string(secret).is_ok_and(|text| occurs(text.as_bytes(), body)),
-        })
+        let mut secrets = self.owners.keys();
+        secrets.any(|secret| occurs(&searched(secret), body))
     }
 
     /// An event's bytes, with secrets replaced by the name of their app.
@@ -100,26 +98,32 @@ impl NamedKeys {
         let mut kept = Cow::Borrowed(raw);
         for (secret, owner) in &self.owners {
             let app = owner.as_ref().map_or(HIDDEN, |owner| owner.app.as_str());
-            if is_key(secret) {
-                if occurs(secret.as_bytes(), kept.as_bytes()) {
-                    kept = without(&kept, secret, app).into();
-                }
-            } else if let Ok(text) = serde_json::to_string(secret)
-                && occurs(text.as_bytes(), kept.as_bytes())
-            {
-                // Another secret may be any word: only a string equal to it is replaced.
-                kept = kept
-                    .replace(&text, &serde_json::Value::from(app).to_string())
-                    .into();
+            let text = searched(secret);
+            if !occurs(&text, kept.as_bytes()) {
+                continue;
             }
+            let replaced = match is_key(secret) {
+                true => without(&kept, secret, app),
+                false => kept.replace(&*text, &serde_json::Value::from(app).to_string()),
+            };
+            kept = replaced.into();
         }
         kept
     }
 }
 
+/// What is searched for in place of a secret: a key anywhere, and any other only as a whole string, because it may be any
+/// word.
+fn searched(secret: &str) -> Cow<'_, str> {
+    match is_key(secret) {
+        true => secret.into(),
+        false => serde_json::Value::from(secret).to_string().into(),
+    }
+}
+
 /// Whether `text` contains `part`. The search of the standard library takes ten times as long.
-fn occurs(part: &[u8], text: &[u8]) -> bool {
-    memchr::memmem::find(text, part).is_some()
+fn occurs(part: &str, text: &[u8]) -> bool {
+    memchr::memmem::find(text, part.as_bytes()).is_some()
 }
 
 /// `None` unless the key may report. The reporter's own project is left out: its events go with the others.

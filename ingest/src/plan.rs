@@ -67,8 +67,9 @@ pub(crate) struct Payload {
 /// Parses a body once and groups its events by app. An error means that the body as a whole is not a batch.
 ///
 /// A body whose events are all valid and of one app becomes a payload unchanged, without a copy; otherwise the valid
-/// events' own bytes are joined again, one payload for each app, more where one would be too large for a record. The reasons
-/// of the first `reported` rejected events are kept.
+/// events' own bytes are joined again, one payload for each app, more where one would be too large for a record.
+///
+/// The reasons of the first `reported` rejected events are kept.
 pub(crate) fn plan(
     body: Bytes,
     apps: &Apps,

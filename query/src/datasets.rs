@@ -82,7 +82,7 @@ pub(crate) async fn export(
     caller: Caller,
     pairs: Pairs,
 ) -> Result<Response, ErrorResponse> {
-    let store = state.store.on_behalf_of(caller.holder()).in_background();
+    let store = state.store.on_behalf_of(caller.holder());
     let (own, pairs) = DatasetExportParams::split(&pairs)?;
     let chat = own.chat()?;
     let mut query = ExportQuery::read(own.format.unwrap_or(Format::JsonLines), &pairs)?;

@@ -26,6 +26,7 @@ pub(crate) use row::{Row, Shape, Whole};
 
 #[derive(Clone)]
 pub(crate) struct ExportState {
+    /// Its reads yield to all others.
     pub(crate) store: Store,
     pub(crate) exports: Exports,
     pub(crate) authenticator: Authenticator,

@@ -214,7 +214,7 @@ impl FromRef<QueryState> for UserEventState {
 impl FromRef<QueryState> for ExportState {
     fn from_ref(state: &QueryState) -> Self {
         Self {
-            store: state.store.clone(),
+            store: state.store.in_background(),
             exports: state.exports.clone(),
             authenticator: state.authenticator.clone(),
         }

@@ -72,10 +72,11 @@ impl Store {
     }
 
     pub fn bounded_query_within(&self, sql: &str, bounds: ReadBounds) -> BoundedQuery {
-        let time = match self.is_background {
-            false => bounds.time,
-            true => bounds.time * BACKGROUND_PATIENCE,
+        let (priority, patience) = match self.is_background {
+            false => (FOREGROUND, 1),
+            true => (BACKGROUND, BACKGROUND_PATIENCE),
         };
+        let time = bounds.time * patience;
         let mut query = self.client.query_raw(sql);
         if self.replicated().is_some() && reads_small_tables(sql) {
             query = query.with_setting("select_sequential_consistency", "1");
@@ -88,13 +89,9 @@ impl Store {
             .with_setting("max_result_rows", bounds.result_rows.to_string())
             .with_setting("max_result_bytes", bounds.result_bytes.to_string())
             .with_setting("max_memory_usage", bounds.memory_bytes.to_string())
-            .with_setting("max_threads", bounds.threads.to_string());
-        let query = match self.is_background {
-            false => query.with_setting("priority", FOREGROUND),
-            true => query
-                .with_setting("priority", BACKGROUND)
-                .with_setting("low_priority_query_wait_time_ms", YIELD_MS),
-        };
+            .with_setting("max_threads", bounds.threads.to_string())
+            .with_setting("priority", priority)
+            .with_setting("low_priority_query_wait_time_ms", YIELD_MS);
         BoundedQuery {
             store: self.clone(),
             query,

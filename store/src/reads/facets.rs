@@ -10,6 +10,9 @@ use crate::client::Store;
 use crate::error::StoreError;
 use crate::reads::current::{Current, Layout, Scope};
 
+/// Passes over the runs at a time: each may use two threads and much memory on the server.
+const AT_ONCE: usize = 2;
+
 /// The values that a run has of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Values {
@@ -21,45 +24,33 @@ enum Values {
     List,
 }
 
-/// Passes over the runs at a time: each may use two threads and much memory on the server.
-const AT_ONCE: usize = 2;
-
-/// A field with facets: its name as a filter and in the table, and the filter without it.
+/// A field with facets, and the filter without it.
 #[derive(Clone, Copy)]
 struct Field {
+    /// As a filter, and as a column.
     name: &'static str,
-    column: &'static str,
     /// What a run counts for.
     values: Values,
     leave_out: fn(&mut RunFilter),
 }
 
 const FIELDS: [Field; 8] = [
-    field("app_id", "app_id", |filter| filter.app_id = None),
-    field("status", "status", |filter| filter.status = None),
-    field("model", "model", |filter| filter.model = None),
-    field("agent", "agent", |filter| filter.agent = None),
-    field("type", "type", |filter| filter.kind = None),
-    field("name", "name", |filter| filter.name = None),
-    Field {
-        name: "tags",
-        column: "tags",
-        values: Values::List,
-        leave_out: |filter| filter.tags.clear(),
-    },
-    Field {
-        name: "user_email",
-        column: "user_email",
-        values: Values::Many,
-        leave_out: |filter| filter.user_email = None,
-    },
+    field("app_id", Values::Few, |filter| filter.app_id = None),
+    field("status", Values::Few, |filter| filter.status = None),
+    field("model", Values::Few, |filter| filter.model = None),
+    field("agent", Values::Few, |filter| filter.agent = None),
+    field("type", Values::Few, |filter| filter.kind = None),
+    field("name", Values::Few, |filter| filter.name = None),
+    field("tags", Values::List, |filter| filter.tags.clear()),
+    field("user_email", Values::Many, |filter| {
+        filter.user_email = None
+    }),
 ];
 
-const fn field(name: &'static str, column: &'static str, leave_out: fn(&mut RunFilter)) -> Field {
+const fn field(name: &'static str, values: Values, leave_out: fn(&mut RunFilter)) -> Field {
     Field {
         name,
-        column,
-        values: Values::Few,
+        values,
         leave_out,
     }
 }
@@ -124,7 +115,7 @@ impl Store {
         }
     }
 
-    /// The facets of one pass. Merging replaced rows takes most of its time, so one pass over seven columns takes little
+    /// The facets of one pass. Merging replaced rows takes most of its time, so a pass over several columns takes little
     /// longer than over one.
     async fn facets_of(
         &self,
@@ -138,11 +129,11 @@ impl Store {
             let columns: Vec<String> = pass.fields.iter().map(of).collect();
             columns.join(between)
         };
-        let rows = current.rows(&columns(|field| field.column.to_owned(), ", "), None);
+        let rows = current.rows(&columns(|field| field.name.to_owned(), ", "), None);
         let values = columns(
             |field| match field.values == Values::List {
-                true => format!("arrayJoin({}) AS value_of_{}", field.column, field.name),
-                false => format!("{} AS value_of_{}", field.column, field.name),
+                true => format!("arrayJoin({0}) AS value_of_{0}", field.name),
+                false => format!("{0} AS value_of_{0}", field.name),
             },
             ", ",
         );

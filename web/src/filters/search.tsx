@@ -6,6 +6,8 @@ import { useDraft } from "./draft";
 import styles from "./filter-bar.module.css";
 import type { RunView } from "./use-filter";
 
+/** What is searched; the characters are `PREVIEW_CHARS` of the server. */
+export const SEARCHED = "names, errors and the first 160 characters of input and output";
 /** Milliseconds after the last key until the search begins. */
 const PAUSE_MS = 300;
 
@@ -31,7 +33,7 @@ export function Search({ view }: { view: RunView }) {
         type="search"
         dir="auto"
         placeholder="Name, error, beginning of input or output   /"
-        title="Search covers names, errors and the first 160 characters of input and output"
+        title={`Search covers ${SEARCHED}`}
         autoComplete="off"
         spellCheck={false}
         value={draft.text}

@@ -11,11 +11,12 @@ export function useCreateKey(onCreated: (key: Shapes["MadeKey"]) => void) {
   const create = useMutation({
     mutationFn: (body: NewKey) => ask(api.POST("/api/internal/keys", { body })),
     gcTime: 0,
-    // Here and not beside the call: a form that is gone by then must not lose the secret.
+    // Here and not where it is called: a form that is gone by then must not lose the secret.
     onSuccess: (key) => {
       onCreated(key);
       client.invalidateQueries({ queryKey: ["keys"] });
     },
   });
-  return { submit: create.mutate, isPending: create.isPending, error: create.error };
+  const submit = (body: NewKey) => create.mutate(body, { onSuccess: create.reset });
+  return { submit, isPending: create.isPending, error: create.error };
 }

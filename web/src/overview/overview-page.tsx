@@ -53,7 +53,7 @@ export default function OverviewPage() {
   const created = useCreatedKey();
   const hasFailed = by === "model" ? all.isError : usage.isError;
 
-  const isEmpty = totals && totals.runs === 0;
+  const isEmpty = totals?.runs === 0;
   const charted = MEASURES.filter((measure) => by !== "model" || measure.id !== "runs");
   const prepared = useMemo(
     () => (usage.data?.interval ? prepare(usage.data, by, usage.data.interval, span) : undefined),
@@ -98,6 +98,7 @@ export default function OverviewPage() {
         onTimes={setTimes}
         onReset={() => setTimes(undefined, undefined)}
       />
+      <CreatedKeyNotice created={created} />
       <FilterBar view={{ ...view, query, range: undefined }} hasTime={false} fault={usage.error} />
       {(totals || !hasFailed) && (
         <Tiles now={totals} earlier={past.isPlaceholderData ? undefined : past.data?.totals} before={earlier} />
@@ -121,7 +122,6 @@ export default function OverviewPage() {
         <p className="notice">The time range is too long for charts: choose a range of less than 1,000 days.</p>
       )}
       {isEmpty && <NoFigures view={view} created={created} />}
-      {isEmpty === false && <CreatedKeyNotice created={created} />}
       {!isEmpty && prepared && usage.data && (
         <>
           <div className={`stack ${styles.above}`}>

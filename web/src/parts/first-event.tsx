@@ -19,11 +19,11 @@ export function useCreatedKey(): CreatedKey {
   return { secret, keep };
 }
 
-/** The created key, once the guide is gone, until it is dismissed. */
+/** The created key, until it is dismissed. */
 export function CreatedKeyNotice({ created }: { created: CreatedKey }) {
   if (created.secret === undefined) return null;
   return (
-    <div className="notice good row">
+    <div className="notice good row" role="status">
       <span className="grow">
         Your new key, which is not shown again: <code className={styles.secret}>{created.secret}</code>
       </span>
@@ -45,7 +45,7 @@ export function FirstEvent({ created }: { created: CreatedKey }) {
     <section className={`card stack ${styles.guide}`} aria-labelledby="first-event">
       <h2 id="first-event">No runs yet: report the first one</h2>
       {isAdmin ? (
-        <CreateKey secret={created.secret} onCreated={created.keep} />
+        <CreateKey created={created} />
       ) : (
         <p>
           Ask an administrator for an API key with the scope <code>report</code>, created with{" "}
@@ -65,18 +65,12 @@ export function FirstEvent({ created }: { created: CreatedKey }) {
   );
 }
 
-function CreateKey({ secret, onCreated }: { secret: string | undefined; onCreated: (secret: string) => void }) {
+function CreateKey({ created }: { created: CreatedKey }) {
   const projects = useProjects(useSession().data);
   const project = useProject() ?? projects[0] ?? "default";
-  const create = useCreateKey((key) => onCreated(key.secret));
+  const create = useCreateKey((key) => created.keep(key.secret));
   const submit = () => create.submit({ project_id: project, name: "first key", scopes: ["report", "read"] });
-  if (secret) {
-    return (
-      <p className="notice good" role="status">
-        The key is in the commands below. Keep it: it is not shown again.
-      </p>
-    );
-  }
+  if (created.secret !== undefined) return <p className="soft">Your new key is in the commands below.</p>;
   return (
     <>
       <div className="row">

@@ -4,7 +4,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 import { ApiFault } from "../api/client";
 
-/** After this time a page says that the server does not answer. */
+/** After this time it is said. */
 const SLOW_MS = 5_000;
 
 /** Something is on its way. After some seconds it says so, and offers `again`: to repeat what has no answer yet. */

@@ -4,7 +4,7 @@
 export type Snippet = { id: string; label: string; setup: string; program: string };
 
 /** Stands for a key that is not known here. */
-export const NO_KEY = "sp_key_…";
+const NO_KEY = "sp_key_…";
 
 /** The programs for a Spindle at this address. The key is in the environment, so that no program contains it. */
 export function snippets(origin: string, key = NO_KEY): Snippet[] {

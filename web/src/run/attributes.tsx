@@ -5,10 +5,9 @@ import { Link } from "react-router";
 import { count } from "../format";
 import { textOf } from "../payload/fold";
 import { FoldedText } from "../payload/folded-text";
-import { attributesOf, filterByAttribute, matching } from "./attribute-list";
+import { type Attribute, filterByAttribute, matching } from "./attribute-list";
 import { Said } from "./facts";
 import styles from "./run.module.css";
-import type { RunDetail } from "./use-run";
 
 /** Rows shown at first, and with each "show more". */
 const STEP = 100;
@@ -16,10 +15,9 @@ const STEP = 100;
 const SEARCHED_FROM = 8;
 
 /** The table. A value that can be filtered by is a link to the runs that have it. */
-export function Attributes({ run, projectId }: { run: RunDetail; projectId: string | undefined }) {
+export function Attributes({ all, projectId }: { all: Attribute[]; projectId: string | undefined }) {
   const [text, setText] = useState("");
   const [shown, setShown] = useState(STEP);
-  const all = useMemo(() => attributesOf(run), [run]);
   const looked = useDeferredValue(text);
   const found = useMemo(() => matching(all, looked), [all, looked]);
   if (all.length === 0) return <p className="soft">No attributes.</p>;

@@ -11,6 +11,7 @@ import { Tabs } from "../parts/tabs";
 import { Payload } from "../payload/payload";
 import type { View } from "../payload/shape";
 import { nameIn, runLink } from "../runs/run-link";
+import { attributesOf } from "./attribute-list";
 import { Attributes } from "./attributes";
 import { Said } from "./facts";
 import { withoutInternal } from "./internal-spans";
@@ -161,7 +162,7 @@ function Found({ name, run, marks }: FoundProps) {
         )}
         {tab === "payload" && run.input == null && run.output == null && (
           <div className="card">
-            <Attributes run={run} projectId={projectId} />
+            <Attributes all={attributesOf(run)} projectId={projectId} />
           </div>
         )}
         {tab === "calls" && <RunCalls run={run} projectId={projectId} />}

@@ -1,6 +1,6 @@
 /** The details of the chosen span, beside the trace. What the list knows is there at once, the rest when it was read. */
 
-import type { ReactNode } from "react";
+import { type ReactNode, useMemo } from "react";
 import { Link } from "react-router";
 import { count, dollars, duration, time } from "../format";
 import { Failure, Loading } from "../parts/notice";
@@ -81,12 +81,13 @@ type PartsProps = { run: RunDetail; projectId: string | undefined; facts: Fact[]
 /** What is known of a span. A span without input and output opens with its attributes. */
 function Parts({ run, projectId, facts, children }: PartsProps) {
   const { params, setView } = useView();
+  const attributes = useMemo(() => attributesOf(run), [run]);
   const isSilent = run.input == null && run.output == null;
   const wanted = params.get("part_of_span") as Part | null;
   const part = wanted && PARTS.includes(wanted) ? wanted : isSilent ? "attributes" : "messages";
   const labels: Record<Part, string> = {
     messages: "Messages",
-    attributes: `Attributes (${count(attributesOf(run).length)})`,
+    attributes: `Attributes (${count(attributes.length)})`,
     events: `Events (${count(run.events.length)}${run.events_truncated ? "+" : ""})`,
     raw: "Raw",
   };
@@ -101,7 +102,7 @@ function Parts({ run, projectId, facts, children }: PartsProps) {
       {part === "attributes" && (
         <div className="stack">
           <Facts isNarrow facts={facts} />
-          <Attributes run={run} projectId={projectId} />
+          <Attributes all={attributes} projectId={projectId} />
         </div>
       )}
       {part === "events" && <RunEvents run={run} />}

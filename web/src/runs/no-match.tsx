@@ -2,11 +2,9 @@
 
 import { cleared } from "../filters/filter-bar";
 import { writeFilter } from "../filters/run-filter";
+import { SEARCHED } from "../filters/search";
 import type { RunView } from "../filters/use-filter";
 import { Empty } from "../parts/notice";
-
-/** Characters of an input or output that search covers: `PREVIEW_CHARS` of the server. */
-const SEARCHED_CHARS = 160;
 
 /** The notice. */
 export function NoMatch({ view, what = "runs" }: { view: RunView; what?: string }) {
@@ -15,9 +13,7 @@ export function NoMatch({ view, what = "runs" }: { view: RunView; what?: string 
   return (
     <Empty title={`No ${what} match`}>
       <p className="soft">
-        {filter.q
-          ? `No run matches the filter. Search covers names, errors and the first ${SEARCHED_CHARS} characters of input and output.`
-          : "No run matches the filter."}
+        The filter excludes all {what}.{filter.q && ` Search covers ${SEARCHED}.`}
       </p>
       <div className="row">
         {hasTime && (

@@ -94,7 +94,7 @@ export default function RunsPage() {
         </>
       }
     >
-      {isEmpty === false && <CreatedKeyNotice created={created} />}
+      <CreatedKeyNotice created={created} />
       {!isWaiting && <FilterBar view={view} fault={runs.error} />}
       <PickBar picks={picks} project={view.filter.project_id} onClear={clear} />
       <div className={styles.list}>

@@ -72,7 +72,7 @@ struct Moves {
 }
 
 impl Store {
-    /// Begins to export the matching runs in `projects`. Its reads yield to other reads.
+    /// Begins to export the matching runs in `projects`.
     pub fn export_runs(
         &self,
         projects: &Projects,
@@ -88,7 +88,7 @@ impl Store {
         });
         let conditions = conditions(filter, now_ms);
         RunExport {
-            store: self.in_background(),
+            store: self.clone(),
             scope: scope(projects),
             reach: Reach::of(filter),
             filter: conditions.with(&start_bounds(filter)),
