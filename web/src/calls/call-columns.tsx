@@ -54,7 +54,13 @@ export const CALL_COLUMNS: Column<Run>[] = [
         </span>
         <span>
           {duration(run.latency_s)}
-          {run.ttft_ms != null && <span className="soft"> ({duration(run.ttft_ms / 1000)} to first token)</span>}
+          {run.ttft_ms != null && (
+            <span className="soft" title="Time to the first token">
+              {" "}
+              ({duration(run.ttft_ms / 1000)}
+              <span className="unseen"> to the first token</span>)
+            </span>
+          )}
         </span>
       </div>
     ),

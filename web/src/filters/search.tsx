@@ -32,7 +32,7 @@ export function Search({ view }: { view: RunView }) {
         ref={field}
         type="search"
         dir="auto"
-        placeholder="Name, error, beginning of input or output   /"
+        placeholder="Name, error, start of texts"
         title={`Search covers ${SEARCHED}`}
         autoComplete="off"
         spellCheck={false}

@@ -70,7 +70,7 @@ export const RUN_COLUMNS: readonly Column<Run>[] = [
   {
     id: "tokens",
     title: "Total tokens",
-    width: "104px",
+    width: "126px",
     sort: "-total_tokens",
     isNumber: true,
     cell: (run) => count(run.total_tokens_with_children),
@@ -78,7 +78,7 @@ export const RUN_COLUMNS: readonly Column<Run>[] = [
   {
     id: "cost",
     title: "Total cost",
-    width: "104px",
+    width: "110px",
     sort: "-total_cost",
     isNumber: true,
     cell: (run) =>
